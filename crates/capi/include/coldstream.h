@@ -368,9 +368,11 @@ int64_t coldstream_handover(const struct coldstream *context,
 /*
  Hands over to an output by the caller's mapping, for any format. As `coldstream_handover` otherwise.
 
- The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files.
+ The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files. Their
+ `reserved` is 0.
 
- Returns the warmed pages, or `-EINVAL` (an argument), or another error of `coldstream_handover`.
+ Returns the warmed pages, or `-EINVAL` (an argument, or a range that is otherwise), or another error of
+ `coldstream_handover`.
 
  # Safety
  All pointers are valid, and inputs and ranges are as many as their counts.

@@ -6,6 +6,7 @@ use crate::guard::{count, handle};
 use coldstream_engine::handover::{Bounds, Inputs, Mapped, Way};
 use coldstream_engine::thread;
 use coldstream_io::Errno;
+use coldstream_io::sys::stat::stamp;
 use coldstream_policy::{FileKind, Role};
 use coldstream_sstable::memory::TryVec;
 
@@ -94,9 +95,11 @@ pub unsafe extern "C" fn coldstream_handover(
 
 /// Hands over to an output by the caller's mapping, for any format. As `coldstream_handover` otherwise.
 ///
-/// The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files.
+/// The ranges are sorted by input, then by offset in the input. They do not overlap there, and lie within the files. Their
+/// `reserved` is 0.
 ///
-/// Returns the warmed pages, or `-EINVAL` (an argument), or another error of `coldstream_handover`.
+/// Returns the warmed pages, or `-EINVAL` (an argument, or a range that is otherwise), or another error of
+/// `coldstream_handover`.
 ///
 /// # Safety
 /// All pointers are valid, and inputs and ranges are as many as their counts.
@@ -120,7 +123,7 @@ pub unsafe extern "C" fn coldstream_handover_mapped(
             (true, _) => return Err(Errno(libc::EINVAL)),
             (false, _) => std::slice::from_raw_parts(ranges, range_count),
         };
-        if !is_sorted(ranges, input_count) {
+        if !is_sorted(ranges, input_count) || !lie_within(ranges, &all.numbers, output)? {
             return Err(Errno(libc::EINVAL));
         }
         let mapping = Way::Mapping(ranges.iter().map(|range| Mapped {
@@ -199,12 +202,40 @@ impl Numbers {
     }
 }
 
+/// Whether ranges that are sorted lie within their inputs and the output. One call to the kernel for each file.
+fn lie_within(
+    ranges: &[coldstream_mapping],
+    inputs: &[i32],
+    output: &coldstream_file,
+) -> Result<bool, Errno> {
+    let output_bytes = stamp(output.file.number)?.size_bytes;
+    for of_input in ranges.chunk_by(|one, next| one.input == next.input) {
+        let (Some(last), Some(number)) = (
+            of_input.last(),
+            of_input
+                .first()
+                .and_then(|it| inputs.get(it.input as usize)),
+        ) else {
+            return Ok(false);
+        };
+        let is_within = last.input_offset + last.input_length <= stamp(*number)?.size_bytes
+            && of_input
+                .iter()
+                .all(|range| range.output_offset + range.output_length <= output_bytes);
+        if !is_within {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Whether ranges are in order, without overlaps, and of inputs that exist.
 fn is_sorted(ranges: &[coldstream_mapping], input_count: usize) -> bool {
     let end_of = |range: &coldstream_mapping| range.input_offset.checked_add(range.input_length);
     let mut before: Option<(u32, u64)> = None;
     ranges.iter().all(|range| {
-        let (Some(end), true) = (end_of(range), (range.input as usize) < input_count) else {
+        let is_known = (range.input as usize) < input_count && range.reserved == 0;
+        let (Some(end), true) = (end_of(range), is_known) else {
             return false;
         };
         let place = (range.input, range.input_offset);

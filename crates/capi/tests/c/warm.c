@@ -1,6 +1,7 @@
 /* warm INPUT OUTPUT: reads some pages of the input often, copies it in the background, and hands over. Prints the
  * result; the caller looks at the page cache. */
 #include <coldstream.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -33,6 +34,11 @@ int main(int argc, char **argv) {
   coldstream_handover_result result = {0};
   if (coldstream_handover_mapped(engine, &input, 1, output, wrong, 2, NULL, NULL) >= 0) return 8;
   if (coldstream_handover(engine, &input, 1, output, NULL, NULL) >= 0) return 9;
+  coldstream_mapping outside[] = {
+    {0, 1, 0, size, 0, size}, {0, 0, 1, size, 0, size}, {0, 0, 0, size, 1, size}, {0, 0, 0, 1, size, 1}, {0, 0, size, 1, 0, 1},
+  };
+  for (size_t range = 0; range < sizeof outside / sizeof *outside; range++)
+    if (coldstream_handover_mapped(engine, &input, 1, output, &outside[range], 1, NULL, NULL) != -EINVAL) return 10;
   coldstream_handover_limits limits = {3 * 4096, 0};
   int64_t limited = coldstream_handover_mapped(engine, &input, 1, output, same, 2, &limits, NULL);
   int64_t warmed = coldstream_handover_mapped(engine, &input, 1, output, same, 2, NULL, &result);
