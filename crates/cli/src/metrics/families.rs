@@ -444,6 +444,22 @@ mod tests {
     }
 
     #[test]
+    fn the_page_names_each_counter_whose_metric_has_another_name() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/watch.md");
+        let page = std::fs::read_to_string(path).unwrap();
+        for (counter, name) in RENAMED {
+            let row = format!("| `{}` | `coldstream_{name}_total` |", counter.name());
+            assert!(page.contains(&row), "add a row to {path}: {row}");
+        }
+        for counter in SUMS {
+            let name = format!("`{}`", counter.name());
+            let mut rows = page.lines().filter(|line| line.contains(&name));
+            let is_said = rows.any(|row| row.contains("| none: the sums"));
+            assert!(is_said, "{path} must say that {name} has no metric");
+        }
+    }
+
+    #[test]
     fn names_are_distinct_and_have_base_units() {
         let families = of(&Survey::default());
         let mut names: Vec<_> = families.iter().map(|family| &family.name).collect();
