@@ -235,6 +235,10 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
     .about(Counter::HandoverPagesWarmedLate, |pages| {
         format!("{} warmed after publication", count(pages, "page", "pages"))
     })
+    .about(Counter::HandoverPutOff, |files| {
+        let files = count(files, "SSTable", "SSTables");
+        format!("{files} put off, since compactions were behind")
+    })
     .about(Counter::HeatDisplaced, |ranges| {
         format!("{} displaced", count(ranges, "hot range", "hot ranges"))
     });
@@ -483,6 +487,16 @@ mod tests {
             let longest = plain.lines().map(|line| line.chars().count()).max();
             assert!(longest.unwrap() <= usize::from(width), "{text}");
         }
+    }
+
+    #[test]
+    fn handovers_that_were_put_off_are_said_in_their_row() {
+        let values = [(Counter::HandoverPutOff, 54)];
+        let row = handover(&snapshot(&values, &switches(&[]))).join("; ");
+        assert!(
+            row.contains("54 SSTables put off, since compactions were behind"),
+            "{row}"
+        );
     }
 
     #[test]

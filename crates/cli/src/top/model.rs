@@ -117,7 +117,7 @@ pub struct Handover {
     pub hit_percent: Option<f64>,
     /// Mean time for which a publication was held up; none without a handover.
     pub delay_ms: Option<f64>,
-    /// SSTables without a whole handover.
+    /// SSTables whose handover is incomplete, or was put off.
     pub incomplete: u64,
 }
 

@@ -235,7 +235,7 @@ mod tests {
             "misses      reads that missed the page cache: 4.06 % in compaction, none sampled at rest",
             "300 MiB     writes",
             "2 writes OFF",
-            "3 SSTables, 1,234 pages warmed, 95 % read since, 7.3 ms each; 1 without a whole one",
+            "3 SSTables, 1,234 pages warmed, 95 % read since, 7.3 ms each; 1 incomplete or put off",
             "limit 1 MiB/s; compactions are some 0 B behind; threads waited 0.50 s/s",
             "eviction    not configured",
             "problems    fallback_call 3",

@@ -388,7 +388,7 @@ fn handover(process: &Process) -> String {
         text += &format!(", {ms:.1} ms each");
     }
     if handover.incomplete > 0 {
-        text += &format!("; {} without a whole one", thousands(handover.incomplete));
+        text += &format!("; {} incomplete or put off", thousands(handover.incomplete));
     }
     text
 }
