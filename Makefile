@@ -86,7 +86,7 @@ $(PEBBLE_DRIVER): $(PEBBLE_DRIVER_SOURCES)
 	    CGO_ENABLED=0 GOTOOLCHAIN=local go build -trimpath -o $(abspath $(PEBBLE_DRIVER)) .
 
 check: lint ## Format, circles of modules, prose, links, promises, clippy, unit tests: before each commit (1 min when warm)
-	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --profile checked --workspace --lib --bins
+	PROPTEST_RNG_SEED=1 PROPTEST_CASES=32 cargo test --quiet --no-fail-fast --profile checked --workspace --lib --bins
 
 lint: ## All of `check` but the unit tests
 	cargo fmt --all --check

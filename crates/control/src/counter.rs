@@ -594,7 +594,14 @@ mod tests {
     fn order_and_names_are_the_layout() {
         let names: Vec<_> = Counter::ALL.iter().map(|counter| counter.name()).collect();
         let layout: Vec<_> = include_str!("counter_layout.txt").lines().collect();
-        assert_eq!(names, layout);
+        for name in &names {
+            let is_there = layout.contains(name);
+            assert!(is_there, "append `{name}` to counter_layout.txt");
+        }
+        assert_eq!(
+            names, layout,
+            "a new counter goes to the end of both; a removed one raises the version of the page"
+        );
         for (index, counter) in Counter::ALL.into_iter().enumerate() {
             assert_eq!(counter as usize, index);
         }
@@ -621,9 +628,21 @@ mod tests {
                 Unit::BytesPerSecond => name.contains("bytes_per_second"),
                 Unit::Count => !name.contains("bytes") && !name.contains("nanoseconds"),
             };
-            assert!(unit, "{name}");
-            assert_eq!(counter.kind() == CounterKind::Peak, name.contains("_peak_"));
-            assert!(counter.explanation().ends_with('.'), "{name}");
+            let of_unit = counter.unit();
+            assert!(
+                unit,
+                "the unit of `{name}` is {of_unit:?}: the name must have `bytes`, `nanoseconds` or `bytes_per_second` \
+                 in it, or none of them for a count"
+            );
+            assert_eq!(
+                counter.kind() == CounterKind::Peak,
+                name.contains("_peak_"),
+                "`{name}`: a peak has `_peak_` in its name, and nothing else has"
+            );
+            assert!(
+                counter.explanation().ends_with('.'),
+                "the explanation of `{name}` must end with a full stop"
+            );
         }
     }
 

@@ -77,7 +77,7 @@ mod tests {
         assert!(
             with_counter_tables(&document) == document,
             "{path} is stale: renew it with\n\
-             cargo run -p coldstream-control --example counters docs/counters.md"
+             cargo run -p coldstream-control --profile checked --example counters docs/counters.md"
         );
     }
 }

@@ -471,16 +471,23 @@ mod tests {
             let name = &family.name;
             assert!(
                 !name.contains("nanoseconds") && !name.contains("milliseconds"),
-                "{name}"
+                "`{name}`: the unit of time is seconds; a counter's name ends in `_nanoseconds`, or is in `RENAMED`"
             );
-            assert!(!name.ends_with("_total"), "{name}");
+            assert!(
+                !name.ends_with("_total"),
+                "`{name}`: `_total` is added where it is printed"
+            );
             if name.contains("bytes") {
                 assert!(
                     name.ends_with("_bytes") || name.ends_with("_per_second"),
-                    "{name}"
+                    "`{name}`: the unit must be at the end; add the counter to `RENAMED`, with a row in docs/watch.md"
                 );
             }
-            assert!(family.help.ends_with('.'), "{name}: {}", family.help);
+            assert!(
+                family.help.ends_with('.'),
+                "the explanation of `{name}` must end with a full stop: {}",
+                family.help
+            );
         }
     }
 

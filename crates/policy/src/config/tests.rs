@@ -3,6 +3,7 @@ use crate::eviction::Margin;
 use crate::{FlushOutput, IoMode, IoModeSetting, Profile, Readahead, Visibility};
 use proptest::prelude::*;
 use proptest::sample::select;
+use std::path::Path;
 use strum::VariantArray;
 
 fn none(_: &str) -> Option<String> {
@@ -258,25 +259,29 @@ fn every_setting_accepts_and_refuses_what_it_says() {
     }
 }
 
-/// A file of the repository that is made of the list of settings.
-fn is_current(path: &str, text: &str, command: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../").to_owned() + path;
-    let file = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(file == text, "{path} is stale: renew it with\n{command}");
-}
-
 #[test]
 fn the_documents_are_current() {
-    is_current(
-        "docs/configuration.md",
-        &markdown(),
-        "cargo run -p coldstream-policy --profile checked --example settings markdown docs/configuration.md",
-    );
-    is_current(
-        "examples/coldstream.toml",
-        &example_toml(),
-        "cargo run -p coldstream-policy --profile checked --example settings toml examples/coldstream.toml",
-    );
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let documents = [
+        ("markdown", "docs/configuration.md", markdown()),
+        ("toml", "examples/coldstream.toml", example_toml()),
+    ];
+    let is_stale = |path: &str, text: &str| {
+        std::fs::read_to_string(repository.join(path))
+            .ok()
+            .as_deref()
+            != Some(text)
+    };
+    let renewals = documents
+        .iter()
+        .filter(|(_, path, text)| is_stale(path, text));
+    let renewals = renewals.map(|(format, path, _)| {
+        format!(
+            "cargo run -p coldstream-policy --profile checked --example settings {format} {path}\n"
+        )
+    });
+    let commands: String = renewals.collect();
+    assert!(commands.is_empty(), "out of date; renew with\n{commands}");
 }
 
 #[test]
