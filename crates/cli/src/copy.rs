@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   coldstream copy /opt/coldstream
 
-The directory gets libcoldstream.so and coldstream. Files that are there are replaced whole: a database
+The directory gets libcoldstream.so and coldstream. Files that are there are replaced whole: a database \
 that has loaded the library keeps the older one until it is restarted.";
 
 /// Copy the library and this command into a directory, such as a volume that containers share

@@ -113,6 +113,36 @@ fn main() -> ExitCode {
 mod tests {
     use super::*;
 
+    /// The help breaks its lines where the terminal ends. Where the text has broken them before, every second line is
+    /// short.
+    #[test]
+    fn the_text_behind_the_help_leaves_the_breaking_to_the_terminal() {
+        const COLUMNS: usize = 100;
+        let mut commands = vec![Arguments::command()];
+        while let Some(command) = commands.pop() {
+            commands.extend(command.get_subcommands().cloned());
+            let texts = [command.get_after_help(), command.get_after_long_help()];
+            let texts = texts.into_iter().flatten().map(ToString::to_string);
+            for text in texts {
+                let lines: Vec<_> = text.lines().collect();
+                for line in lines.iter().filter(|line| line.starts_with(' ')) {
+                    assert!(line.chars().count() <= COLUMNS, "shorten {line:?}");
+                }
+                for pair in lines.windows(2) {
+                    let goes_on = !pair[1].is_empty() && !pair[1].starts_with(' ');
+                    let is_sentence = pair[0].is_empty() || pair[0].ends_with('.');
+                    let is_prose = !pair[0].starts_with(' ');
+                    assert!(
+                        !is_prose || !goes_on || is_sentence,
+                        "{}: end the line in the source with a backslash: {:?}",
+                        command.get_name(),
+                        pair[0]
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();

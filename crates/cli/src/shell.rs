@@ -73,8 +73,8 @@ fn write_man_pages(command: Command, directory: &Path) -> io::Result<()> {
     std::fs::write(directory.join(file_name), page)
 }
 
-/// File name and text of a page. The text behind the help (`after_help`) becomes sections that are
-/// printed as they are: `clap_mangen` would fill the lines of the examples.
+/// File name and text of a page. The text behind the help (`after_help`) becomes sections of which the indented lines,
+/// the examples, are printed as they are: `clap_mangen` would fill them.
 fn man_page(command: Command) -> io::Result<(String, String)> {
     let notes = command.get_after_help().map(ToString::to_string);
     let has_subcommands = command.has_subcommands();
@@ -98,24 +98,36 @@ fn man_page(command: Command) -> io::Result<(String, String)> {
 fn sections(text: &str) -> String {
     let mut roff = String::new();
     let mut in_section = false;
+    let mut fills = true;
     for line in text.lines() {
         let (heading, rest) = match line.strip_prefix("Exit codes:") {
             Some(rest) => (Some("EXIT STATUS".to_owned()), rest.trim_start()),
             None if line.starts_with(char::is_alphabetic) && line.ends_with(':') => {
                 (Some(line.trim_end_matches(':').to_uppercase()), "")
             }
+            None if !in_section && !line.is_empty() => (Some("NOTES".to_owned()), line),
             None => (None, line),
         };
+        let begins = heading.is_some();
+        // An empty line belongs to what is around it.
+        let is_prose = if rest.is_empty() {
+            fills
+        } else {
+            !rest.starts_with(' ')
+        };
+        let is_filled = begins || is_prose;
+        if is_filled != fills {
+            roff += if is_filled { ".fi\n" } else { ".nf\n" };
+            fills = is_filled;
+        }
         if let Some(heading) = heading {
-            roff += &format!(".fi\n.SH {heading}\n.nf\n");
-            in_section = true;
-        } else if !in_section && !rest.is_empty() {
-            roff += ".SH NOTES\n.nf\n";
+            roff += &format!(".SH {heading}\n");
             in_section = true;
         }
-        // An empty line behind a heading would be an empty line of the page.
-        if !(rest.is_empty() && roff.ends_with(".nf\n")) {
-            roff += &escape(rest);
+        if !rest.is_empty() {
+            // A line is a paragraph, which the terminal may break.
+            roff += &format!("{}\n{}", escape(rest), if fills { ".br\n" } else { "" });
+        } else if in_section && !begins {
             roff.push('\n');
         }
     }
@@ -138,9 +150,9 @@ mod tests {
 
     #[test]
     fn headings_become_sections() {
-        let text = "Modes are\n\nExamples:\n  a --b\n.c\nExit codes: 5 no\n";
-        let roff = ".SH NOTES\n.nf\nModes are\n\n.fi\n.SH EXAMPLES\n.nf\n  a \\-\\-b\n\\&.c\n\
-                    .fi\n.SH EXIT STATUS\n.nf\n5 no\n";
+        let text = "Modes are\n\nExamples:\n  a --b\n\n.c\nExit codes: 5 no\n";
+        let roff = ".SH NOTES\nModes are\n.br\n\n.SH EXAMPLES\n.nf\n  a \\-\\-b\n\n.fi\n\\&.c\n.br\n\
+                    .SH EXIT STATUS\n5 no\n.br\n";
         assert_eq!(sections(text), roff);
         assert_eq!(sections(""), "");
     }

@@ -36,7 +36,7 @@ macro_rules! preloaded_help {
                              coldstream:pacing=on
                              coldstream:buffered+buffered+eviction=on
   preload:PATH             another preload library
-READS and WRITES are auto, direct, dontcache, drop-behind or buffered. The environment gives the
+READS and WRITES are auto, direct, dontcache, drop-behind or buffered. The environment gives the \
 settings that a mode does not name."
     };
 }

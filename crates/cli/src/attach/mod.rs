@@ -39,12 +39,12 @@ Examples:
   sudo coldstream attach --priority 4711      # compactions also yield the processors to reads
   sudo coldstream attach --json 4711          # one JSON object a line
 
-For static binaries, Go programs, set-uid servers, and processes that must not be restarted. All
-others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for
-another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_SETGID. It gives all
-of them away after the start. The processes themselves are not changed, except by --priority: this
+For static binaries, Go programs, set-uid servers, and processes that must not be restarted. All \
+others: `coldstream run` and `attach-config` do more. Needs CAP_BPF and CAP_PERFMON, and for \
+another user's process CAP_SYS_PTRACE, CAP_DAC_READ_SEARCH, CAP_SETUID and CAP_SETGID. It gives all \
+of them away after the start. The processes themselves are not changed, except by --priority: this \
 needs CAP_SYS_NICE, too, and gives all priorities back at the end, even at the end by `kill -9`.
-Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no
+Exit codes: 0 ended, 1 another failure, 2 wrong arguments or processes of several users, 5 no \
 permission, 7 no such process, or no SSTable open in it that is not mapped, 11 no exact events: by this kernel, filesystem or container.";
 
 /// Longest time between a signal and the end.

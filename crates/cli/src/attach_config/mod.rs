@@ -30,9 +30,9 @@ Examples:
   coldstream attach-config /etc/cassandra/cassandra-env.sh --write
 
 A restart of the database is yours. `coldstream doctor --unit NAME` checks before it and after.
-Nothing is written without --write. Before a file that exists is changed, it is copied beside
+Nothing is written without --write. Before a file that exists is changed, it is copied beside \
 itself as NAME.coldstream-backup; --remove deletes copies that it no longer needs.
-Exit codes: 1 a file or a setting is in the way, 3 wrong configuration file, 5 no permission,
+Exit codes: 1 a file or a setting is in the way, 3 wrong configuration file, 5 no permission, \
 7 no such unit, file or library, or no directory of the log.";
 
 /// Print or write what attaches Coldstream to an installed database

@@ -27,7 +27,7 @@ Examples:
   sudo -u cassandra coldstream ctl status 4711
 
 `ctl 4711 off` means the same as `ctl off 4711`.
-Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time;
+Exit codes: 5 process of another user, 7 no such process or no library in it, 9 no answer in time; \
 `coldstream --help` lists all.";
 
 const LIST_EXAMPLES: &str = "\
@@ -51,7 +51,7 @@ Examples:
 
 For good: COLDSTREAM=off in the environment of its service, and a restart.
 
-Exit codes: 2 no process id and no --all, 5 process of another user, 7 no such process or no library in it,
+Exit codes: 2 no process id and no --all, 5 process of another user, 7 no such process or no library in it, \
 9 no answer in time.";
 
 const ON_EXAMPLES: &str = "\
@@ -66,7 +66,7 @@ Examples:
   coldstream ctl set 4711 nice=5
   coldstream ctl set 4711 nice=compaction:10,streaming:none io-priority=idle
 
-Exit codes: 2 wrong setting, 5 process of another user, 7 no such process or no library in it,
+Exit codes: 2 wrong setting, 5 process of another user, 7 no such process or no library in it, \
 9 no answer in time.";
 
 /// Show running programs, and switch what Coldstream does in them

@@ -34,9 +34,9 @@ Examples:
   coldstream doctor /etc/cassandra/cassandra.yaml
   coldstream doctor --unit cassandra          # before its restart, and after
 
-doctor reads a few pages of one SSTable in the directory. Where there is none, or where it is in the
-page cache, doctor writes a file of 1 MiB without a name for a moment. A number is a process id:
-write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml, doctor examines
+doctor reads a few pages of one SSTable in the directory. Where there is none, or where it is in the \
+page cache, doctor writes a file of 1 MiB without a name for a moment. A number is a process id: \
+write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml, doctor examines \
 the configuration and the data directories too.
 Exit codes: 5 no permission, 7 no such path or process; `coldstream --help` lists all.";
 

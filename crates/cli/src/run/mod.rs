@@ -31,10 +31,10 @@ Examples:
   coldstream run --reads drop-behind --memory 32MiB --log /var/log/coldstream.log -- ./server
   coldstream run --config /etc/coldstream.toml -- ./server
 
-For a script, the interpreter is checked. Programs that the script starts inherit the library,
+For a script, the interpreter is checked. Programs that the script starts inherit the library, \
 except statically linked and setuid ones.
-Exit codes: the program's own, or 128 plus the signal that ended it. If the program did not start:
-3 wrong configuration, 4 it cannot take a preload library, 5 this user may not read the library, 7 no library or no
+Exit codes: the program's own, or 128 plus the signal that ended it. If the program did not start: \
+3 wrong configuration, 4 it cannot take a preload library, 5 this user may not read the library, 7 no library or no \
 directory of the log, 126 not executable, 127 not found.";
 
 /// Run a program with its background I/O around the page cache

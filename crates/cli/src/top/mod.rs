@@ -39,7 +39,7 @@ Examples:
   coldstream top --once                 # one interval, as text
   coldstream top --json | jq '.processes[].foreground'
   coldstream top --record night.jsonl   # and later: coldstream top --replay night.jsonl
-  coldstream top --record night.jsonl --interval 10 --seconds 28800 </dev/null &   # no terminal needed
+  coldstream top --record night.jsonl --interval 10 --seconds 28800 &    # needs no terminal
   coldstream top --once --record log.jsonl      # adds one interval, for cron
 
 Keys: q quit, ↑ ↓ choose, s sort, space pause, 1, 2 and so on switch a mechanism (asks first).

@@ -45,8 +45,8 @@ pub enum Format {
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = concat!(
     "\
-A run: a node starts in a memory-limited cgroup, with none of its SSTables in the page cache. The
-load reads each hot key once, at a high rate. Then it sends requests at a steady rate in the phases
+A run: a node starts in a memory-limited cgroup, with none of its SSTables in the page cache. The \
+load reads each hot key once, at a high rate. Then it sends requests at a steady rate in the phases \
 warm-up, idle, compaction (nodetool compact) and after publication. It checks every value.
 
 Needs JDK 17 and Maven; the memory limit needs root.

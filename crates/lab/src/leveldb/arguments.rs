@@ -13,8 +13,8 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = concat!(
     "\
-A run: the driver opens its own copy of the data set in a memory-limited cgroup. It reads each hot
-key once, then at a steady rate in the phases warm-up, idle, compaction and after publication. It
+A run: the driver opens its own copy of the data set in a memory-limited cgroup. It reads each hot \
+key once, then at a steady rate in the phases warm-up, idle, compaction and after publication. It \
 compares every value that it reads.
 
 Examples:

@@ -11,8 +11,8 @@ use std::path::PathBuf;
 /// Measures Pebble under load while it compacts, and compares modes.
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = "\
-A run: the driver, a static Go program, opens its own copy of the data set in a memory-limited
-cgroup. It reads each hot key once, then at a steady rate in the phases warm-up, idle, compaction
+A run: the driver, a static Go program, opens its own copy of the data set in a memory-limited \
+cgroup. It reads each hot key once, then at a steady rate in the phases warm-up, idle, compaction \
 and after publication. It compares every value that it reads.
 
 Examples:

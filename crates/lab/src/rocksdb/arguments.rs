@@ -15,8 +15,8 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug)]
 #[command(after_long_help = concat!(
     "\
-A run: the driver opens its own copy of the data set in a memory-limited cgroup. It reads each hot
-key once, then in the phases warm-up, idle, compaction and after publication: at a steady rate, or
+A run: the driver opens its own copy of the data set in a memory-limited cgroup. It reads each hot \
+key once, then in the phases warm-up, idle, compaction and after publication: at a steady rate, or \
 with --closed-loop as fast as the answers come. It compares every value that it reads.
 
 Examples:
@@ -54,7 +54,7 @@ Modes:
   direct-writes            use_direct_io_for_flush_and_compaction
   direct-reads             use_direct_io_for_compaction_reads (RocksDB 11.5 and later)
   direct-reads-writes      both
-  attach                   coldstream attach beside stock RocksDB, for a driver that cannot be preloaded
+  attach                   coldstream attach beside stock RocksDB, for a driver without the library
   attach:priority          the same with --priority
   plugin                   Coldstream's plugin for RocksDB, by --plugin; plugin:… as coldstream:…
   MODE@OPTION=VALUE        any mode, with this option of RocksDB; several are possible:

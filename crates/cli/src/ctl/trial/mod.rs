@@ -49,8 +49,8 @@ It compares foreground reads that came from the device, and not whole requests o
 The guard ends the trial at once if, without, p99 of the last five seconds passes its bound.
 However the trial ends, the switches are made as before: after Ctrl-C, SIGTERM and its own death, too.
 If another `ctl` changes the switches meanwhile, they stay, and the trial ends.
-Exit codes: 0 a clear difference, in either direction; 1 too few reads for a verdict, or another trial is
-under way; 5 process of another user, 7 no such process or it has ended, 9 no answer in time, 10 ended by its
+Exit codes: 0 a clear difference, in either direction; 1 too few reads for a verdict, or another trial is \
+under way; 5 process of another user, 7 no such process or it has ended, 9 no answer in time, 10 ended by its \
 guard, 12 no clear difference, 130 interrupted.";
 
 /// Arguments of `trial`.
