@@ -198,6 +198,32 @@ fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
     assert!(lines[3].starts_with("40000 bytes"), "{text}");
 }
 
+/// The kernel has the one before the other. All calls afterwards agree on which.
+#[test]
+fn a_table_is_made_shorter_while_another_thread_writes_to_it() {
+    let room = directories::on_disk();
+    let options = ["-shared", "-fPIC", "-ldl"];
+    let late = tools::compile("late_truncate.c", room.path(), "late.so", &options);
+    let cut = |preload: &Preload, variable: (&str, &str)| {
+        let directory = directories::on_disk();
+        let program = Program::new(program())
+            .argument("cut")
+            .argument(directory.path().join("000001.sst"))
+            .with_variable(variable.0, variable.1);
+        program.run_with(preload).well().text()
+    };
+    let late_only = Preload::quiet()
+        .in_front_of(&late)
+        .with("COLDSTREAM", "off");
+    let plain = ["WRITE_EARLY", "WRITE_LATE"].map(|when| cut(&late_only, (when, "yes")));
+    assert_ne!(plain[0], plain[1]);
+    for way in WRITE_WAYS {
+        let preload = Preload::writing(way).in_front_of(&late);
+        let with = cut(&preload, ("WRITE_EARLY", "yes"));
+        assert!(plain.contains(&with), "{way:?}: {with}, plain: {plain:?}");
+    }
+}
+
 #[test]
 fn nobody_reads_the_log() {
     let (reader, log) = std::io::pipe().unwrap();

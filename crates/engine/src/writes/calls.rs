@@ -147,7 +147,9 @@ impl StagedFiles {
             return;
         };
         if staged.staging.staged_bytes() > 0 {
-            // Another thread has written since.
+            // Another thread has written since the drain. Its bytes need not continue what the kernel has now. If they
+            // cannot be written, the next call reports the error.
+            let _ = self.fall_back(core, &mut staged, Counter::StagingEndedCall);
             return;
         }
         let is_shorter = size < staged.staging.end();

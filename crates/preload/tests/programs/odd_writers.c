@@ -13,6 +13,7 @@
  *   unseen     the table's descriptor is closed and its number is another file's, both unseen
  *   bad-buffer buffers that cannot be read, and one of which the end cannot
  *   shrunk     the table is made shorter while it is mapped, and grows again
+ *   cut        the table is made shorter while another thread (late_truncate.c) writes to it
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   emptied    a thread empties the table while another one reads what waits in memory
@@ -580,6 +581,21 @@ static void shrunk(void) {
     end(file);
 }
 
+static void cut(void) {
+    int file = begin();
+    append(file, 100000);
+    int reader = open(path, O_RDONLY);
+    say("ftruncate", ftruncate(file, 4096));
+    char bytes[100];
+    struct stat status;
+    say("fstat", fstat(reader, &status));
+    printf("%ld bytes\n", (long)status.st_size);
+    say("pread", (int)pread(reader, bytes, sizeof bytes, 8192));
+    printf("at %ld\n", (long)lseek(file, 0, SEEK_CUR));
+    append(file, 5000);
+    end(file);
+}
+
 static volatile int child_is_there, table_is_there, has_its_number;
 
 static void *begin_meanwhile(void *table) {
@@ -823,7 +839,7 @@ static const struct {
     {"fortified", fortified}, {"cancelled", cancelled}, {"full", full},
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
-    {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled},
+    {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled}, {"cut", cut},
     {"renamed", renamed},     {"emptied", emptied},   {"two", two},               {"locked", locked},
 };
 
