@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// System calls that Coldstream can do without. The place of a name is its bit.
-pub const AVOIDABLE_CALLS: [&str; 29] = [
+pub const AVOIDABLE_CALLS: [&str; 30] = [
     "cachestat",
     "mincore",
     "statx",
@@ -33,6 +33,7 @@ pub const AVOIDABLE_CALLS: [&str; 29] = [
     "setresgid",
     "getresuid",
     "getresgid",
+    "ioctl",
 ];
 
 /// Some of [`AVOIDABLE_CALLS`]. Its text is `none`, or their names with commas between.

@@ -1,6 +1,7 @@
 //! Unusual events for a process that writes an SSTable. Descriptors run out, the disk is full for a moment,
 //! streams are opened, threads are cancelled, the log has no reader.
 
+use coldstream_testkit::directories::Filesystem;
 use coldstream_testkit::library::{Preload, WRITE_WAYS};
 use coldstream_testkit::process::{Ended, Program};
 use coldstream_testkit::{directories, tools};
@@ -196,6 +197,40 @@ fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
         ["fsync -1 File too large", "fsync 0 ", "close 0 "]
     );
     assert!(lines[3].starts_with("40000 bytes"), "{text}");
+}
+
+/// What is written there is on the device when `write` returns. So it must be in the kernel, too.
+#[test]
+fn a_killed_process_has_written_all_to_a_synchronous_file() {
+    let killed = |place: &Path| {
+        let table = place.join("000001.sst");
+        Program::new(program())
+            .argument("killed")
+            .argument(&table)
+            .run_with(&staged());
+        std::fs::metadata(&table).unwrap().len()
+    };
+    let directory = directories::on_disk();
+    assert!(killed(directory.path()) < 40_000, "nothing was staged");
+    let Some(chattr) = tools::find("chattr") else {
+        return;
+    };
+    let directory = directories::on_disk();
+    let set = Program::new(chattr)
+        .argument("+S")
+        .argument(directory.path());
+    if set.run().status.success() {
+        assert_eq!(killed(directory.path()), 40_000, "chattr +S");
+    }
+    for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
+        let Some(place) = directories::on(filesystem) else {
+            continue;
+        };
+        let options = ["-o", "remount,sync"];
+        let mount = Program::new("mount").arguments(options);
+        mount.argument(place.path()).run().well();
+        assert_eq!(killed(place.path()), 40_000, "{filesystem:?}");
+    }
 }
 
 /// The kernel has the one before the other. All calls afterwards agree on which.

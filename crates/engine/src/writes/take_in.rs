@@ -211,8 +211,16 @@ impl StagedFiles {
 
     fn io_mode_of_writes(&self, core: &Core, opening: &Opening<'_>) -> IoMode {
         let writes = opening.settings.config.writes;
-        let is_trusted = file::filesystem_type(opening.descriptor).is_ok_and(probe::is_trusted);
-        if !is_trusted {
+        if writes == IoModeSetting::Fixed(IoMode::Buffered) {
+            return IoMode::Buffered;
+        }
+        let filesystem = file::filesystem(opening.descriptor).ok();
+        let trusted = filesystem.filter(|found| probe::is_trusted(found.filesystem_type));
+        let Some(filesystem) = trusted else {
+            return IoMode::Buffered;
+        };
+        if filesystem.is_synchronous || file::is_synchronous(opening.descriptor) == Ok(true) {
+            // As with `O_SYNC`: the bytes must be on the device when `write` returns.
             return IoMode::Buffered;
         }
         let alignment = alignment_of(opening.descriptor);

@@ -21,7 +21,7 @@ enum Group {
     Credentials,
 }
 
-const CALLS: [(&str, i64, Group); 29] = [
+const CALLS: [(&str, i64, Group); 30] = [
     ("cachestat", SYS_CACHESTAT, Group::Itself),
     ("mincore", libc::SYS_mincore, Group::Itself),
     ("statx", libc::SYS_statx, Group::Itself),
@@ -59,6 +59,7 @@ const CALLS: [(&str, i64, Group); 29] = [
     ("setresgid", libc::SYS_setresgid, Group::Credentials),
     ("getresuid", libc::SYS_getresuid, Group::Credentials),
     ("getresgid", libc::SYS_getresgid, Group::Credentials),
+    ("ioctl", libc::SYS_ioctl, Group::Itself),
 ];
 
 /// The calls that are avoided, a bit each.

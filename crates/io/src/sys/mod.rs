@@ -24,6 +24,7 @@ pub mod fetch;
 pub mod file;
 pub mod futex;
 pub mod getdents;
+pub mod inode_flags;
 pub mod lseek;
 pub mod madvise;
 pub mod memory;

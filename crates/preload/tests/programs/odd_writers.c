@@ -14,6 +14,7 @@
  *   bad-buffer buffers that cannot be read, and one of which the end cannot
  *   shrunk     the table is made shorter while it is mapped, and grows again
  *   cut        the table is made shorter while another thread (late_truncate.c) writes to it
+ *   killed     the process is killed before it has synced anything
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   emptied    a thread empties the table while another one reads what waits in memory
@@ -581,6 +582,11 @@ static void shrunk(void) {
     end(file);
 }
 
+static void killed(void) {
+    append(begin(), 40000);
+    kill(getpid(), SIGKILL);
+}
+
 static void cut(void) {
     int file = begin();
     append(file, 100000);
@@ -840,6 +846,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled}, {"cut", cut},
+    {"killed", killed},
     {"renamed", renamed},     {"emptied", emptied},   {"two", two},               {"locked", locked},
 };
 
