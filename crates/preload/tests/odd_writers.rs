@@ -2,6 +2,7 @@
 //! streams are opened, threads are cancelled, the log has no reader.
 
 use coldstream_testkit::directories::Filesystem;
+use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::{Preload, WRITE_WAYS};
 use coldstream_testkit::process::{Ended, Program};
 use coldstream_testkit::{directories, tools};
@@ -199,6 +200,18 @@ fn what_was_not_in_the_kernel_when_its_sync_began_is_not_synced() {
     assert!(lines[3].starts_with("40000 bytes"), "{text}");
 }
 
+/// The counters that a run logs at its end.
+fn counted(what: &str, place: &Path, preload: &Preload) -> ExitLog {
+    let room = directories::on_disk();
+    let log = room.path().join("log");
+    let program = Program::new(program())
+        .argument(what)
+        .argument(place.join("000001.sst"));
+    let preload = preload.clone().with("COLDSTREAM_LOG", log.display());
+    program.run_with(&preload).well();
+    ExitLog::read(&log)
+}
+
 /// What is written there is on the device when `write` returns. So it must be in the kernel, too.
 #[test]
 fn a_killed_process_has_written_all_to_a_synchronous_file() {
@@ -230,6 +243,21 @@ fn a_killed_process_has_written_all_to_a_synchronous_file() {
         let mount = Program::new("mount").arguments(options);
         mount.argument(place.path()).run().well();
         assert_eq!(killed(place.path()), 40_000, "{filesystem:?}");
+    }
+}
+
+/// The kernel refuses a direct write that the limit cuts within a block. That says nothing about the device.
+#[test]
+fn a_limit_within_a_block_does_not_end_direct_writes() {
+    for visible in ["process", "everywhere"] {
+        let directory = directories::on_disk();
+        let preload = Preload::writing(("direct", visible));
+        let log = counted("limited", directory.path(), &preload).text;
+        assert!(log.contains(" fallback_write_failed="), "{visible}: {log}");
+        assert!(
+            !log.contains("fallback_write_no_effect"),
+            "{visible}: {log}"
+        );
     }
 }
 

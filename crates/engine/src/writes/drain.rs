@@ -10,6 +10,7 @@ use coldstream_io::Errno;
 use coldstream_io::alignment::Alignment;
 use coldstream_io::append::{Staging, WritebackStep};
 use coldstream_io::sys::file;
+use coldstream_io::sys::process;
 use coldstream_io::writers::Flight;
 use coldstream_policy::PriorityMode;
 use std::sync::atomic::Ordering;
@@ -167,7 +168,10 @@ impl StagedFiles {
         core.count(Counter::WriteBytesOverlapped, outcome.overlapped_bytes);
         core.count(Counter::WriteBytesBuffered, outcome.cached_bytes);
         staged.was_tried |= outcome.direct_bytes > 0;
-        staged.effect_is_proven |= outcome.effect == Some(true);
+        if outcome.effect == Some(true) && !staged.effect_is_proven {
+            staged.effect_is_proven = true;
+            self.prove_direct(staged.stamp.device);
+        }
         staged.error = result.as_ref().err().map_or(0, |errno| errno.0);
         if let Some(errno) = outcome.writeback_error {
             staged.writeback_error = errno.0;
@@ -175,14 +179,16 @@ impl StagedFiles {
         if outcome.direct_error.is_some() {
             core.count(Counter::FallbackWriteFailed, 1);
         }
-        let no_use = outcome.effect == Some(false)
-            || matches!(
-                outcome.direct_error,
-                Some(Errno(libc::EINVAL | libc::EOPNOTSUPP))
-            );
+        let is_refused = match outcome.direct_error {
+            // The limit of a file's size cuts a write, perhaps within a block. That says nothing about the device.
+            Some(Errno(libc::EINVAL)) => staged.staging.end() < process::file_size_limit(),
+            Some(Errno(libc::EOPNOTSUPP)) => true,
+            _ => false,
+        };
+        let no_use = outcome.effect == Some(false) || is_refused;
         if no_use && !staged.direct_disabled {
             staged.direct_disabled = true;
-            self.disable_direct(staged.stamp.device);
+            self.record_failed_file(staged.stamp.device);
             core.count(Counter::FallbackWriteNoEffect, 1);
         }
         result

@@ -18,8 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// The most files that are staged at once. Further ones are written by plain calls.
 pub const STAGED_FILES_MAX: usize = 128;
-/// The most devices whose refusal of direct writes is remembered. Others are tried again for every file.
+/// The most devices of which is remembered whether direct writes work. Others are tried again for every file.
 const DEVICES_MAX: usize = 32;
+/// So many files in a row must fail before direct writes are given up on a device. One may fail because another process
+/// has read the file meanwhile.
+const FAILED_FILES_MAX: u32 = 5;
 /// Ranges of the application's memory that were found readable. They are not asked about again.
 const READABLE_MAX: usize = 4;
 
@@ -99,8 +102,10 @@ impl StagedFile {
 struct Device {
     number: u64,
     known: bool,
-    /// Direct writes do not work there.
-    is_direct_disabled: bool,
+    /// A direct write has left no page in the page cache. So it can only fail for single files.
+    is_proven: bool,
+    /// Files in a row for which direct writes did not work, before it was proven.
+    failed_files: u32,
 }
 
 /// All staged files; all-zero memory is none.
@@ -137,14 +142,27 @@ impl StagedFiles {
     }
 
     pub(super) fn is_direct_disabled(&self, device: u64) -> bool {
-        self.devices
-            .lock()
-            .iter()
-            .any(|entry| entry.known && entry.number == device && entry.is_direct_disabled)
+        self.devices.lock().iter().any(|entry| {
+            entry.known && entry.number == device && entry.failed_files >= FAILED_FILES_MAX
+        })
     }
 
-    pub(super) fn disable_direct(&self, device: u64) {
-        // A signal handler's own thread may hold the lock. Then the next file on the device tries again.
+    /// A direct write has left no page in the page cache.
+    pub(super) fn prove_direct(&self, device: u64) {
+        self.change_device(device, |entry| {
+            (entry.is_proven, entry.failed_files) = (true, 0);
+        });
+    }
+
+    /// Direct writes do not work for a file.
+    pub(super) fn record_failed_file(&self, device: u64) {
+        self.change_device(device, |entry| {
+            entry.failed_files += u32::from(!entry.is_proven);
+        });
+    }
+
+    fn change_device(&self, device: u64, change: impl FnOnce(&mut Device)) {
+        // A signal handler's own thread may hold the lock. Then the next file on the device tells.
         let Some(mut devices) = self.devices.try_lock() else {
             return;
         };
@@ -153,11 +171,8 @@ impl StagedFiles {
             .position(|entry| entry.known && entry.number == device)
             .or_else(|| devices.iter().position(|entry| !entry.known));
         if let Some(entry) = index.and_then(|index| devices.get_mut(index)) {
-            *entry = Device {
-                number: device,
-                known: true,
-                is_direct_disabled: true,
-            };
+            (entry.number, entry.known) = (device, true);
+            change(entry);
         }
     }
 
@@ -292,13 +307,27 @@ mod tests {
         let files: Box<StagedFiles> = unsafe { Box::new_zeroed().assume_init() };
         assert!(!files.is_direct_disabled(0));
         for device in 0..DEVICES_MAX as u64 + 1 {
-            files.disable_direct(device);
-            files.disable_direct(device);
+            for _ in 0..FAILED_FILES_MAX {
+                assert!(!files.is_direct_disabled(device), "{device}: too early");
+                files.record_failed_file(device);
+            }
         }
         assert!(files.is_direct_disabled(0) && files.is_direct_disabled(DEVICES_MAX as u64 - 1));
         assert!(
             !files.is_direct_disabled(DEVICES_MAX as u64),
             "one too many"
         );
+    }
+
+    #[test]
+    fn a_device_that_was_proven_stays_proven() {
+        // SAFETY: all-zero memory is a valid one.
+        let files: Box<StagedFiles> = unsafe { Box::new_zeroed().assume_init() };
+        files.record_failed_file(7);
+        files.prove_direct(7);
+        for _ in 0..2 * FAILED_FILES_MAX {
+            files.record_failed_file(7);
+        }
+        assert!(!files.is_direct_disabled(7));
     }
 }

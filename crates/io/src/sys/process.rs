@@ -142,6 +142,11 @@ pub fn descriptor_limit() -> u64 {
     soft_limit(libc::RLIMIT_NOFILE as i32, 1024)
 }
 
+/// The soft limit of a file's size in bytes. No limit if the kernel does not say.
+pub fn file_size_limit() -> u64 {
+    soft_limit(libc::RLIMIT_FSIZE as i32, libc::RLIM_INFINITY)
+}
+
 /// The soft limit of locked memory in bytes. 0 if the kernel does not say.
 pub fn locked_memory_limit() -> u64 {
     soft_limit(libc::RLIMIT_MEMLOCK as i32, 0)

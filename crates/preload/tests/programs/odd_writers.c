@@ -15,6 +15,7 @@
  *   shrunk     the table is made shorter while it is mapped, and grows again
  *   cut        the table is made shorter while another thread (late_truncate.c) writes to it
  *   killed     the process is killed before it has synced anything
+ *   limited    the limit of a file's size lies within a block
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   emptied    a thread empties the table while another one reads what waits in memory
@@ -98,6 +99,14 @@ static void append(int file, unsigned long bytes) {
 
 static void say(const char *what, int result) {
     printf("%s %d %s\n", what, result, result < 0 ? strerror(errno) : "");
+}
+
+static const char *name_beside(const char *name) {
+    static char beside[4096];
+    char copy[4096];
+    strcpy(copy, path);
+    snprintf(beside, sizeof beside, "%.*s%s", (int)(strrchr(copy, '/') + 1 - copy), copy, name);
+    return beside;
 }
 
 static void end(int file) {
@@ -587,6 +596,28 @@ static void killed(void) {
     kill(getpid(), SIGKILL);
 }
 
+static void limited(void) {
+    int file = begin();
+    append(file, 4096);
+    limit(RLIMIT_FSIZE, 300001);
+    static char bytes[700000];
+    long taken = 0, length;
+    while ((length = write(file, bytes, sizeof bytes)) > 0) {
+        taken += length;
+    }
+    say("write", (int)length);
+    bytes_again();
+    /* Delayed bytes, whose error was told. */
+    say("fsync", fsync(file));
+    say("close", close(file));
+    printf("%ld bytes\n", taken);
+    path = name_beside("000002.sst");
+    written = 0;
+    file = begin();
+    append(file, 1000000);
+    end(file);
+}
+
 static void cut(void) {
     int file = begin();
     append(file, 100000);
@@ -846,7 +877,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled}, {"cut", cut},
-    {"killed", killed},
+    {"killed", killed},       {"limited", limited},
     {"renamed", renamed},     {"emptied", emptied},   {"two", two},               {"locked", locked},
 };
 
