@@ -12,8 +12,9 @@ use coldstream_control::Counter;
 use coldstream_engine::core::errno;
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_engine::writes::{Patience, Reach};
+use coldstream_io::sys::file;
 use libc::c_int;
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 /// Which of a call's arguments names a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +47,10 @@ enum Scope {
     Replacement = 11,
     /// As [`Scope::Child`]. The result is an error's number, not -1 with `errno`.
     Spawn = 12,
+    /// The first argument is a path: the staged file of that name is drained, and stays staged.
+    Named = 13,
+    /// As [`Scope::Named`], with a directory before the path.
+    NamedBelow = 14,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -141,6 +146,17 @@ unsafe fn prepare(scope: Scope, named: [usize; 3]) -> Result<(), Failed> {
             let _ = runtime.writes.drain_all(&runtime.core, Reach::Sees);
             Ok(())
         }
+        (Scope::Named, Some(runtime)) => {
+            // SAFETY: passed on.
+            unsafe { drain_at(runtime, libc::AT_FDCWD, first as *const c_char) };
+            Ok(())
+        }
+        (Scope::NamedBelow, Some(runtime)) => {
+            let [_, path, _] = named;
+            // SAFETY: passed on.
+            unsafe { drain_at(runtime, first as c_int, path as *const c_char) };
+            Ok(())
+        }
         // SAFETY: passed on.
         (_, Some(runtime)) => unsafe { fall_back_named(runtime, scope, named) },
     }
@@ -165,9 +181,30 @@ unsafe fn names_private(scope: Scope, [first, second, _]: [usize; 3]) -> bool {
         | Scope::Sharing
         | Scope::Child
         | Scope::Replacement
-        | Scope::Spawn => return false,
+        | Scope::Spawn
+        | Scope::Named
+        | Scope::NamedBelow => return false,
     };
     runtime::get().is_some_and(|runtime| runtime.core.is_private(descriptor))
+}
+
+/// Drains the file at `path`, below the directory `at`, if it is staged. No error is reported: the call changes no byte
+/// of it.
+///
+/// # Safety
+/// As for [`file::stamp_at`].
+unsafe fn drain_at(runtime: &Runtime, at: c_int, path: *const c_char) {
+    let stamp = if path.is_null() {
+        // `futimesat` takes the descriptor itself then.
+        file::stamp(at)
+    } else {
+        // SAFETY: passed on.
+        unsafe { file::stamp_at(at, path) }
+    };
+    if let Ok(stamp) = stamp {
+        let identity = (stamp.device, stamp.inode);
+        let _ = (runtime.writes).drain_identity(&runtime.core, identity, Reach::Sees);
+    }
 }
 
 /// The files that a call's arguments name fall back. Leaves errno alone unless that fails.
@@ -366,11 +403,11 @@ before_jump! {
     // A later write would set a later time.
     futimens: First,
     futimes: First,
-    utimensat: EverythingOnce,
-    utimes: EverythingOnce,
-    lutimes: EverythingOnce,
-    futimesat: EverythingOnce,
-    utime: EverythingOnce,
+    utimensat: NamedBelow,
+    utimes: Named,
+    lutimes: Named,
+    futimesat: NamedBelow,
+    utime: Named,
     aio_read: Block,
     aio_read64: Block,
     aio_write: Block,

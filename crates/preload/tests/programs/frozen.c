@@ -21,9 +21,11 @@
 #include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utime.h>
 
 /* RWF_DONTCACHE of Linux 6.14. */
 enum { DONTCACHE = 0x80 };
@@ -178,6 +180,10 @@ static void calls(int reader) {
     int other = mkstemp(from);
     snprintf(to, sizeof to, "%s-to", from);
     check("rename", other >= 0 && rename(from, to) == 0);
+    check("utimensat", utimensat(AT_FDCWD, to, NULL, 0) == 0);
+    check("utimes", utimes(to, NULL) == 0);
+    check("futimesat", futimesat(AT_FDCWD, to, NULL) == 0);
+    check("utime", utime(to, NULL) == 0);
     unlink(to);
     close(other);
     pid_t child;
