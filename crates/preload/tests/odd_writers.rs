@@ -261,6 +261,22 @@ fn a_limit_within_a_block_does_not_end_direct_writes() {
     }
 }
 
+#[test]
+fn programs_look_at_a_table_whose_descriptor_they_do_not_get() {
+    same("children");
+    let directory = directories::on_disk();
+    let log = counted("children", directory.path(), &staged());
+    assert!(log.written_direct_bytes > 900 << 10, "{}", log.text);
+}
+
+#[test]
+fn children_that_get_the_table_continue_it() {
+    same("heirs");
+    let directory = directories::on_disk();
+    let log = counted("heirs", directory.path(), &staged()).text;
+    assert!(log.contains(" write_bytes_drop_behind="), "{log}");
+}
+
 /// The kernel has the one before the other. All calls afterwards agree on which.
 #[test]
 fn a_table_is_made_shorter_while_another_thread_writes_to_it() {

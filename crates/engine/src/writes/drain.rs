@@ -93,6 +93,26 @@ impl StagedFiles {
         Ok(())
     }
 
+    /// Drains, and makes later writes plain calls at the kernel's position: another process may move it. What was written
+    /// is still dropped from the page cache.
+    pub(super) fn share(&self, core: &Core, staged: &mut StagedFile) -> Result<(), Errno> {
+        self.drain(core, staged)?;
+        if matches!(
+            staged.mode,
+            WriteMode::WriteBehind | WriteMode::WriteThrough
+        ) {
+            staged.mode = WriteMode::DropBehind;
+            core.count(Counter::StagingEndedProcess, 1);
+            give_means_back(core, staged);
+            core.publish_memory();
+        }
+        if let Some(chunks) = &mut staged.chunks {
+            // The other process's chunks are not seen.
+            chunks.invalidate();
+        }
+        Ok(())
+    }
+
     /// The staged file of an inode falls back, if it has one.
     pub fn fall_back_slot(&self, core: &Core, slot: u32, reason: Counter) -> Result<(), Errno> {
         match self.staged_file(core, slot) {

@@ -15,9 +15,31 @@ const END_MILLISECONDS: u32 = 30_000;
 /// The pause between two looks at something that another thread has.
 const BUSY_MILLISECONDS: u32 = 5;
 
+/// Who has the descriptors of staged files after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heir {
+    /// A program in a child, and this process. Between the two only libc's code runs in the child, and uses none of the
+    /// application's descriptors. So the program gets those that `execve` leaves open.
+    Program,
+    /// A child, and this process. Both may write.
+    Child,
+    /// The process ends, or becomes another program.
+    Nobody,
+}
+
+impl Heir {
+    /// How long the call waits.
+    pub(super) fn patience(self) -> Patience {
+        match self {
+            Heir::Program | Heir::Child => Patience::Child,
+            Heir::Nobody => Patience::End,
+        }
+    }
+}
+
 /// How long a call waits for staged files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Patience {
+pub(super) enum Patience {
     /// A child is made, and this process goes on: a second. If the drainer still waits for a device since an
     /// earlier call, no wait.
     Child,
@@ -62,6 +84,8 @@ impl Wait {
 pub(super) struct Request {
     pub(super) files: usize,
     pub(super) core: usize,
+    /// Who has the files afterwards.
+    pub(super) heir: Heir,
     /// As for the writer threads.
     pub(super) io_priority: Option<i32>,
 }

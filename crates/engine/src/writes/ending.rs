@@ -1,11 +1,11 @@
-//! The end of all staging before a child is made, or before the process ends.
+//! What becomes of staged files before a child is made, or before the process ends.
 //!
 //! The caller waits, but not for ever. A child that is made without the bytes sees what another process sees. A
 //! process that ends without them loses them.
 
 use super::drain::are_priorities_on;
-use super::drainer::{Patience, Request, Wait};
-use super::staged_file::{StagedFile, StagedFiles};
+use super::drainer::{Heir, Request, Wait};
+use super::staged_file::{StagedFile, StagedFiles, WriteMode};
 use super::sweep::Reach;
 use crate::core::Core;
 use crate::core::errno::ErrnoGuard;
@@ -13,12 +13,14 @@ use crate::thread::Inside;
 use coldstream_control::Counter;
 use coldstream_io::credentials;
 use coldstream_io::helper::{Helper, Outcome, Priority};
+use coldstream_io::sys::file;
 use coldstream_io::sys::process;
 
 impl StagedFiles {
-    /// Every staged file falls back, because a child is made or the process ends.
+    /// Every staged file is drained, because a child is made or the process ends. It stays staged if nobody else gets its
+    /// descriptor. If a child gets that, its later writes are plain calls. Otherwise it falls back.
     #[cold]
-    pub fn fall_back_before(&self, core: &Core, patience: Patience) {
+    pub fn drain_before(&self, core: &Core, heir: Heir) {
         if !self.any() {
             return;
         }
@@ -27,20 +29,21 @@ impl StagedFiles {
             // A signal handler that interrupted our own work: the lock of a file may be this thread's.
             return self.fall_back_myself(core);
         };
-        if !core.owner.is_this_process() || self.fall_back_at_once(core) {
+        if !core.owner.is_this_process() || self.drain_at_once(core, heir) {
             return;
         }
         let sets_priority = self.drainer.was_started_with_priorities() || are_priorities_on(core);
         let request = Request {
             files: std::ptr::from_ref(self) as usize,
             core: std::ptr::from_ref(core) as usize,
+            heir,
             io_priority: sets_priority.then_some(0),
         };
         // SAFETY: the runtime lives as long as the process; the function needs no thread-local storage.
-        let outcome = unsafe { self.drainer.ask(patience, serve, request) };
+        let outcome = unsafe { self.drainer.ask(heir.patience(), serve, request) };
         let is_late = match outcome {
             Outcome::Done(_) => false,
-            Outcome::Died => !self.fall_back_without_drainer(core, patience),
+            Outcome::Died => !self.drain_without_drainer(core, heir),
             Outcome::Late => true,
         };
         core.count(Counter::DrainsLate, u64::from(is_late));
@@ -49,16 +52,16 @@ impl StagedFiles {
 
     /// Whether there is a drainer. Without one nothing may be staged: a child would wait for it.
     pub(super) fn has_drainer(&self, core: &Core) -> bool {
-        // SAFETY: as in `fall_back_before`.
+        // SAFETY: as in `drain_before`.
         unsafe { self.drainer.ensure(serve, are_priorities_on(core)) }
     }
 
-    /// Every file falls back that nobody has locked, in the calling thread. Waits for locks as long as that may
-    /// take; these are held while a device writes. Returns whether all fell back.
+    /// Drains every file that nobody has locked, in the calling thread. Waits for locks as long as that may
+    /// take; these are held while a device writes. Returns whether these were all.
     ///
     /// Only the bytes that were staged when the drainer died need the device here.
-    fn fall_back_without_drainer(&self, core: &Core, patience: Patience) -> bool {
-        let wait = Wait::begin(patience);
+    fn drain_without_drainer(&self, core: &Core, heir: Heir) -> bool {
+        let wait = Wait::begin(heir.patience());
         let mut all = true;
         for number in 0..self.files.len() {
             let mut locked = self.try_lock(number);
@@ -66,19 +69,24 @@ impl StagedFiles {
                 locked = self.try_lock(number);
             }
             match locked {
-                Some(mut staged) => self.end_staging(core, &mut staged),
+                Some(mut staged) => self.prepare_for(core, &mut staged, heir),
                 None => all = false,
             }
         }
         all
     }
 
-    /// The file falls back, if the entry has one.
-    fn end_staging(&self, core: &Core, staged: &mut StagedFile) {
-        if staged.owner != 0 {
-            // The caller ends, or the error belongs to another file.
-            let _ = self.fall_back(core, staged, Counter::StagingEndedProcess);
+    /// Drains the file, if the entry has one, and lets it go as far as the heir demands.
+    fn prepare_for(&self, core: &Core, staged: &mut StagedFile, heir: Heir) {
+        if staged.owner == 0 {
+            return;
         }
+        // The caller ends, or the error belongs to another file.
+        let _ = match heir {
+            Heir::Program if is_kept_from_programs(staged) => self.drain(core, staged),
+            Heir::Program | Heir::Child => self.share(core, staged),
+            Heir::Nobody => self.fall_back(core, staged, Counter::StagingEndedProcess),
+        };
     }
 
     /// The calling thread drains the files, and waits for their devices.
@@ -87,17 +95,19 @@ impl StagedFiles {
         let _ = self.drain_all(core, Reach::Changes(Counter::StagingEndedProcess));
     }
 
-    /// Every file falls back that needs no device and no wait for that. Returns whether these are all. The close
+    /// Prepares every file that needs no device and no wait for that. Returns whether these are all. The close
     /// of a private descriptor may need the device: XFS then frees blocks behind the file's end.
-    fn fall_back_at_once(&self, core: &Core) -> bool {
+    fn drain_at_once(&self, core: &Core, heir: Heir) -> bool {
         let mut all = true;
         for number in 0..self.files.len() {
             match self.try_lock(number) {
                 Some(staged) if staged.owner == 0 => {}
                 Some(mut staged)
-                    if staged.staging.staged_bytes() == 0 && staged.direct.get().is_none() =>
+                    if staged.staging.staged_bytes() == 0
+                        && (staged.direct.get().is_none()
+                            || heir == Heir::Program && is_kept_from_programs(&staged)) =>
                 {
-                    self.end_staging(core, &mut staged);
+                    self.prepare_for(core, &mut staged, heir);
                 }
                 Some(_) | None => all = false,
             }
@@ -106,15 +116,20 @@ impl StagedFiles {
     }
 
     /// The drainer's work.
-    fn drain_for_others(&self, core: &Core) {
+    fn drain_for_others(&self, core: &Core, heir: Heir) {
         for number in 0..self.files.len() {
             if let Some(mut staged) = self.lock(number) {
                 self.drainer.begin_file(number);
-                self.end_staging(core, &mut staged);
+                self.prepare_for(core, &mut staged, heir);
                 self.drainer.end_file();
             }
         }
     }
+}
+
+/// Whether a program that a child becomes does not get the file's descriptor. Duplicates have ended the staging.
+fn is_kept_from_programs(staged: &StagedFile) -> bool {
+    staged.mode != WriteMode::None && file::is_closed_at_exec(staged.descriptor) == Ok(true)
 }
 
 /// The main function of the drainer.
@@ -131,7 +146,7 @@ unsafe extern "C" fn serve(helper: usize) -> ! {
             let files = unsafe { &*(request.files as *const StagedFiles) };
             // SAFETY: as above.
             let core = unsafe { &*(request.core as *const Core) };
-            files.drain_for_others(core);
+            files.drain_for_others(core, request.heir);
             0
         });
     }

@@ -16,7 +16,7 @@ mod take_in;
 mod write;
 
 pub use calls::{Before, Sync};
-pub use drainer::Patience;
+pub use drainer::Heir;
 pub use staged_file::StagedFiles;
 pub use sweep::Reach;
 pub use take_in::{HandoverState, Opening};

@@ -1,6 +1,6 @@
 //! Drains staged files without a descriptor: all of them, or the one with a given identity.
 
-use super::drainer::Patience;
+use super::drainer::Heir;
 use super::staged_file::{StagedFile, StagedFiles};
 use crate::core::Core;
 use crate::core::errno::ErrnoGuard;
@@ -135,7 +135,7 @@ impl StagedFiles {
         }
         self.closed.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        self.fall_back_before(core, Patience::End);
+        self.drain_before(core, Heir::Nobody);
     }
 
     /// Drains the file with this identity, as a call needs it, if it is staged.

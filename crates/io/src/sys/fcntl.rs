@@ -12,6 +12,14 @@ pub fn status_flags(descriptor: impl Into<Descriptor>) -> Result<i32, Errno> {
     fcntl(descriptor.into(), libc::F_GETFL, 0)
 }
 
+/// `fcntl(2)` with `F_GETFD`: whether `execve(2)` closes the descriptor.
+///
+/// # Errors
+/// `EBADF` if the number names no open file.
+pub fn is_closed_at_exec(descriptor: impl Into<Descriptor>) -> Result<bool, Errno> {
+    fcntl(descriptor.into(), libc::F_GETFD, 0).map(|flags| flags & libc::FD_CLOEXEC != 0)
+}
+
 /// `O_NOATIME` if the descriptor has it, and 0 otherwise. A second descriptor for the same reader
 /// must leave the access time alone, too.
 pub fn access_time_flag(descriptor: impl Into<Descriptor>) -> i32 {

@@ -5,7 +5,7 @@
 pub use super::cachestat::{CacheStatistics, cache_statistics};
 pub use super::close::{close, may_close_ranges, take_empty_descriptor_table};
 pub use super::fadvise::advise;
-pub use super::fcntl::{access_time_flag, duplicate_above, status_flags};
+pub use super::fcntl::{access_time_flag, duplicate_above, is_closed_at_exec, status_flags};
 pub use super::inode_flags::is_synchronous;
 pub use super::lseek::{position, set_position};
 pub use super::open::open;

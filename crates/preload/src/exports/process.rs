@@ -11,7 +11,7 @@ use super::staged;
 use coldstream_control::Counter;
 use coldstream_engine::core::errno;
 use coldstream_engine::runtime::{self, Runtime};
-use coldstream_engine::writes::{Patience, Reach};
+use coldstream_engine::writes::{Heir, Reach};
 use coldstream_io::sys::file;
 use libc::c_int;
 use std::ffi::{c_char, c_void};
@@ -41,16 +41,20 @@ enum Scope {
     Blocks = 8,
     /// [`Scope::Child`], and the child may share this process's memory.
     Sharing = 9,
-    /// None. A child is made: every staged file falls back. The wait for that has a bound.
+    /// None. A child is made that may write to staged files. They are drained, and their writes are plain calls
+    /// afterwards. The wait for that has a bound.
     Child = 10,
     /// None. The process becomes another program, or ends: as before a child, with a longer bound.
     Replacement = 11,
-    /// As [`Scope::Child`]. The result is an error's number, not -1 with `errno`.
+    /// As [`Scope::Program`]. The third argument may be what to do with descriptors before, then as [`Scope::Child`]. The
+    /// result is an error's number, not -1 with `errno`.
     Spawn = 12,
     /// The first argument is a path: the staged file of that name is drained, and stays staged.
     Named = 13,
     /// As [`Scope::Named`], with a directory before the path.
     NamedBelow = 14,
+    /// None. Another program is started: staged files are drained, and stay staged unless it gets their descriptor.
+    Program = 15,
 }
 
 /// Requests of `ioctl` that read other files than the first argument's (`include/uapi/linux/fs.h`).
@@ -127,12 +131,27 @@ unsafe fn prepare(scope: Scope, named: [usize; 3]) -> Result<(), Failed> {
             Ok(())
         }
         (_, None) => Ok(()),
-        (Scope::Child | Scope::Spawn | Scope::Sharing, Some(runtime)) => {
-            (runtime.writes).fall_back_before(&runtime.core, Patience::Child);
+        (Scope::Child | Scope::Sharing, Some(runtime)) => {
+            (runtime.writes).drain_before(&runtime.core, Heir::Child);
+            Ok(())
+        }
+        (Scope::Program, Some(runtime)) => {
+            (runtime.writes).drain_before(&runtime.core, Heir::Program);
+            Ok(())
+        }
+        (Scope::Spawn, Some(runtime)) => {
+            // Actions may duplicate a descriptor for the program. What they say is libc's secret.
+            let [.., actions] = named;
+            let heir = if actions == 0 {
+                Heir::Program
+            } else {
+                Heir::Child
+            };
+            (runtime.writes).drain_before(&runtime.core, heir);
             Ok(())
         }
         (Scope::Replacement, Some(runtime)) => {
-            (runtime.writes).fall_back_before(&runtime.core, Patience::End);
+            (runtime.writes).drain_before(&runtime.core, Heir::Nobody);
             Ok(())
         }
         (Scope::Everything, Some(runtime)) => {
@@ -182,6 +201,7 @@ unsafe fn names_private(scope: Scope, [first, second, _]: [usize; 3]) -> bool {
         | Scope::Child
         | Scope::Replacement
         | Scope::Spawn
+        | Scope::Program
         | Scope::Named
         | Scope::NamedBelow => return false,
     };
@@ -361,8 +381,8 @@ before_jump! {
     // From glibc 2.39 on. A child of theirs is made inside libc, past the two above.
     pidfd_spawn: Spawn,
     pidfd_spawnp: Spawn,
-    system: Child,
-    popen: Child,
+    system: Program,
+    popen: Program,
     execl: Replacement,
     execle: Replacement,
     execlp: Replacement,

@@ -16,6 +16,8 @@
  *   cut        the table is made shorter while another thread (late_truncate.c) writes to it
  *   killed     the process is killed before it has synced anything
  *   limited    the limit of a file's size lies within a block
+ *   children   programs look at a table whose descriptor they do not get
+ *   heirs      children get the table's descriptor, and write to it
  *   shared     a child that shares the memory, but not the descriptors, writes to one of its own
  *   signalled  a signal handler syncs the table in the middle of other reads
  *   emptied    a thread empties the table while another one reads what waits in memory
@@ -618,6 +620,73 @@ static void limited(void) {
     end(file);
 }
 
+static void children(void) {
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    append(file, 300000);
+    by_system(file);
+    append(file, 300000);
+    by_popen(file);
+    append(file, 300000);
+    char line[4200];
+    snprintf(line, sizeof line, "cksum <'%s'", path);
+    char *words[] = {"sh", "-c", line, NULL};
+    pid_t child = -1;
+    fflush(stdout);
+    say("posix_spawnp", posix_spawnp(&child, "sh", NULL, NULL, words, environ));
+    say_status("spawned", child);
+    append(file, 300000);
+    end(file);
+}
+
+/* Each of them writes where the one before has ended. */
+static void heirs(void) {
+    int file = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    append(file, 300000);
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, file, 1);
+    char *words[] = {"echo", "spawned", NULL};
+    pid_t child = -1;
+    fflush(stdout);
+    int result = posix_spawnp(&child, "echo", &actions, NULL, words, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    say("posix_spawnp", result);
+    say_status("spawned", child);
+    append(file, 300000);
+    end(file);
+    path = name_beside("000002.sst");
+    written = 0;
+    file = begin();
+    append(file, 300000);
+    char line[100];
+    snprintf(line, sizeof line, "echo by a shell >&%d", file);
+    fflush(stdout);
+    say("system", system(line));
+    append(file, 300000);
+    end(file);
+    path = name_beside("000003.sst");
+    written = 0;
+    file = begin();
+    append(file, 300000);
+    child = fork();
+    if (child == 0) {
+        _exit(write(file, "forked", 6) == 6 ? 0 : 1);
+    }
+    say_status("forked", child);
+    append(file, 300000);
+    child = vfork();
+    if (child == 0) {
+        /* Nothing of the library's, as another thread's child would. */
+        _exit(syscall(SYS_write, file, "vforked", 7) == 7 ? 0 : 1);
+    }
+    say_status("vforked", child);
+    append(file, 300000);
+    say("lseek", (int)lseek(file, 0, SEEK_CUR));
+    char bytes[100];
+    say("pread", (int)pread(file, bytes, sizeof bytes, 299950));
+    end(file);
+}
+
 static void cut(void) {
     int file = begin();
     append(file, 100000);
@@ -877,7 +946,7 @@ static const struct {
     {"daemon", as_daemon},    {"refused", refused},     {"times", times},
     {"calls", calls},         {"unseen", unseen},       {"bad-buffer", bad_buffer}, {"late-sync", late_sync},
     {"shrunk", shrunk},       {"shared", shared},       {"signalled", signalled}, {"cut", cut},
-    {"killed", killed},       {"limited", limited},
+    {"killed", killed},       {"limited", limited},     {"children", children},   {"heirs", heirs},
     {"renamed", renamed},     {"emptied", emptied},   {"two", two},               {"locked", locked},
 };
 
