@@ -209,6 +209,7 @@ impl StagedFiles {
         })
     }
 
+    /// The I/O mode of a new file. One that is less than was wished is counted.
     fn io_mode_of_writes(&self, core: &Core, opening: &Opening<'_>) -> IoMode {
         let writes = opening.settings.config.writes;
         if writes == IoModeSetting::Fixed(IoMode::Buffered) {
@@ -217,6 +218,7 @@ impl StagedFiles {
         let filesystem = file::filesystem(opening.descriptor).ok();
         let trusted = filesystem.filter(|found| probe::is_trusted(found.filesystem_type));
         let Some(filesystem) = trusted else {
+            core.count(Counter::FallbackFilesystem, 1);
             return IoMode::Buffered;
         };
         if filesystem.is_synchronous || file::is_synchronous(opening.descriptor) == Ok(true) {
@@ -234,6 +236,10 @@ impl StagedFiles {
                 return writes.choose_for_writes(false, true);
             }
         }
+        core.count(
+            Counter::FallbackFilesystem,
+            u64::from(io_mode == IoMode::Buffered),
+        );
         io_mode
     }
 }
