@@ -17,6 +17,10 @@ use crate::sys::pwrite::pwrite;
 use crate::sys::stat::{FileStamp, is_same_inode};
 use crate::sys::{Descriptor, Errno, process};
 
+/// Milliseconds until a thread is asked for again that the kernel had no room for. A new attempt for every buffer would
+/// only cost time.
+const RETRY_MILLISECONDS: u32 = 5000;
+
 /// The most writes at once.
 pub const WRITERS_MAX: usize = 8;
 
@@ -48,10 +52,16 @@ impl Flight {
     }
 }
 
+/// Threads may be started.
+const ALLOWED: u32 = 0;
+/// No thread is started any more.
+const REFUSED: u32 = 1;
+
 /// The writer threads. All-zero memory is valid: there are none yet.
 #[repr(C)]
 pub struct Writers {
-    /// Not zero: the kernel has refused to start a thread.
+    /// Whether threads may be started: [`ALLOWED`], [`REFUSED`], or the time by
+    /// [`process::coarse_milliseconds`] from which on it is tried again.
     refused: AtomicU32,
     writers: [Helper<Request>; WRITERS_MAX],
 }
@@ -85,7 +95,7 @@ impl Writers {
             Outcome::Done(result) => Errno::check(result),
             Outcome::Died | Outcome::Late => {
                 // What killed it would kill the next one, too.
-                self.refused.store(1, Ordering::Relaxed);
+                self.refused.store(REFUSED, Ordering::Relaxed);
                 Err(Errno(libc::ECANCELED))
             }
         }
@@ -108,7 +118,7 @@ impl Writers {
         if let Some(free) = numbered.find(|(_, writer)| writer.claim()) {
             return Some(free);
         }
-        if self.refused.load(Ordering::Relaxed) != 0 {
+        if !self.may_start(process::coarse_milliseconds) {
             return None;
         }
         for (number, writer) in self.writers.iter().enumerate() {
@@ -117,14 +127,36 @@ impl Writers {
             match writer.claim_new(|id| unsafe { helper::start(writer, serve, id) }) {
                 Ok(true) => return Some((number, writer)),
                 Ok(false) => {}
-                Err(_) => {
-                    // A limit or a filter. A new attempt for every buffer would only cost time.
-                    self.refused.store(1, Ordering::Relaxed);
+                Err(errno) => {
+                    self.record_refusal(errno, process::coarse_milliseconds());
                     return None;
                 }
             }
         }
         None
+    }
+
+    /// The kernel has refused to start a thread, at this time in milliseconds.
+    fn record_refusal(&self, errno: Errno, now: u32) {
+        let refused = match errno {
+            // No processes or no memory are left now.
+            Errno(libc::EAGAIN | libc::ENOMEM) => {
+                now.wrapping_add(RETRY_MILLISECONDS).max(REFUSED + 1)
+            }
+            // A filter.
+            _ => REFUSED,
+        };
+        self.refused.store(refused, Ordering::Relaxed);
+    }
+
+    /// Whether a thread may be started. `now` is the time in milliseconds.
+    fn may_start(&self, now: impl FnOnce() -> u32) -> bool {
+        match self.refused.load(Ordering::Relaxed) {
+            ALLOWED => true,
+            REFUSED => false,
+            // The clock wraps.
+            from => now().wrapping_sub(from) < u32::MAX / 2,
+        }
     }
 }
 
@@ -168,6 +200,24 @@ mod tests {
         let memory = map_for_life(size_of::<Writers>(), OnFork::Unmap).unwrap();
         // SAFETY: page-aligned, zeroed, and never unmapped; zeroed memory is valid.
         unsafe { &*memory.cast::<Writers>() }
+    }
+
+    #[test]
+    fn a_lack_of_threads_ends_and_a_refusal_does_not() {
+        let writers = writers();
+        for now in [0, 7, u32::MAX - 2] {
+            for errno in [libc::EAGAIN, libc::ENOMEM] {
+                writers.record_refusal(Errno(errno), now);
+                let may_start_after = |milliseconds| {
+                    let later = now.wrapping_add(milliseconds);
+                    writers.may_start(|| later)
+                };
+                assert!(!may_start_after(0) && !may_start_after(RETRY_MILLISECONDS - 1));
+                assert!(may_start_after(RETRY_MILLISECONDS), "{now}");
+            }
+            writers.record_refusal(Errno(libc::EPERM), now);
+            assert!(!writers.may_start(|| now.wrapping_add(RETRY_MILLISECONDS)));
+        }
     }
 
     #[test]
