@@ -155,8 +155,11 @@ impl<'a> PageView<'a> {
         }
     }
 
-    /// Adds to a counter.
+    /// Adds to a counter. An addition of nothing costs no store, which would take the line from other processors.
     pub fn add(&self, counter: Counter, amount: u64) {
+        if amount == 0 {
+            return;
+        }
         if let Some(word) = self.counter(counter) {
             word.fetch_add(amount, Ordering::Relaxed);
         }
