@@ -2,7 +2,7 @@
 //! that passes, for each thread.
 //!
 //! A compaction may write for minutes and publish all its outputs at once. So time that no handover has taken is
-//! saved, up to a limit.
+//! saved, up to a limit. That goes on while no share is in force: compactions may be behind at the next output.
 
 /// The most time that is saved, in nanoseconds.
 const SAVED_NS_MAX: i128 = 60_000_000_000;
@@ -49,6 +49,7 @@ pub(super) struct Taken {
 }
 
 /// What a handover may take.
+#[derive(Clone, Copy)]
 pub(super) struct Budget {
     share: ProcessorShare,
     /// The time of which it may take the share.
@@ -56,27 +57,46 @@ pub(super) struct Budget {
 }
 
 impl LastHandover {
-    /// One that ended at `ended_ns`. Without a budget nothing is left.
-    pub(super) fn new(ended_ns: i128, taken: &Taken, budget: Option<&Budget>) -> Self {
+    /// That of a thread which had none, and whose work has begun at `began_ns`.
+    pub(super) fn none(began_ns: i128) -> Self {
+        Self {
+            ended_ns: began_ns,
+            search_ns: 0,
+            saved_ns: 0,
+        }
+    }
+
+    /// One that ended at `ended_ns`.
+    pub(super) fn new(ended_ns: i128, taken: &Taken, budget: &Budget) -> Self {
         Self {
             ended_ns,
             search_ns: taken.search_ns,
-            saved_ns: budget.map_or(0, |budget| budget.left_after(taken)),
+            saved_ns: budget.left_after(taken),
+        }
+    }
+}
+
+impl Default for Budget {
+    /// Nothing.
+    fn default() -> Self {
+        Self {
+            share: SHARE_BEHIND,
+            earned_ns: 0,
         }
     }
 }
 
 impl Budget {
-    /// That of a handover that begins at `started_ns`; `None` if the search of the last one took more.
-    pub(super) fn since(
-        started_ns: i128,
-        last: &LastHandover,
-        share: ProcessorShare,
-    ) -> Option<Self> {
+    /// That of a handover that begins at `started_ns`.
+    pub(super) fn since(started_ns: i128, last: &LastHandover, share: ProcessorShare) -> Self {
         let passed_ns = started_ns - last.ended_ns;
         let earned_ns = (last.saved_ns + passed_ns).min(SAVED_NS_MAX);
-        let budget = Self { share, earned_ns };
-        (budget.search_ns() > last.search_ns).then_some(budget)
+        Self { share, earned_ns }
+    }
+
+    /// Whether it is enough for a search as long as the last one's. Otherwise it is the turn of a later output.
+    pub(super) fn is_enough_after(&self, last: &LastHandover) -> bool {
+        self.search_ns() > last.search_ns
     }
 
     /// Processor time of the search, in nanoseconds.
@@ -111,20 +131,27 @@ mod tests {
     /// A handover that has the time takes so long, all of it processor time.
     const HANDOVER_NS: i128 = 200_000_000;
 
+    /// A handover that takes that long, and had no time before it.
     fn first() -> LastHandover {
         let taken = Taken {
             search_ns: SEARCH_NS,
             processor_ns: HANDOVER_NS,
             time_ns: HANDOVER_NS,
         };
-        LastHandover::new(0, &taken, None)
+        let budget = Budget::since(
+            -HANDOVER_NS,
+            &LastHandover::none(-HANDOVER_NS),
+            SHARE_BEHIND,
+        );
+        LastHandover::new(0, &taken, &budget)
     }
 
     /// Publishes an output at `now_ns`. Returns the time that its handover takes.
     fn publish(now_ns: i128, last: &mut LastHandover) -> i128 {
-        let Some(budget) = Budget::since(now_ns, last, SHARE_BEHIND) else {
+        let budget = Budget::since(now_ns, last, SHARE_BEHIND);
+        if !budget.is_enough_after(last) {
             return 0;
-        };
+        }
         assert!(budget.search_ns() > SEARCH_NS && budget.time_ns() > budget.processor_ns());
         let taken_ns = HANDOVER_NS.min(budget.processor_ns());
         let taken = Taken {
@@ -132,7 +159,7 @@ mod tests {
             processor_ns: taken_ns,
             time_ns: taken_ns,
         };
-        *last = LastHandover::new(now_ns + taken_ns, &taken, Some(&budget));
+        *last = LastHandover::new(now_ns + taken_ns, &taken, &budget);
         taken_ns
     }
 
@@ -168,9 +195,21 @@ mod tests {
         assert!((29..=32).contains(&count), "{count}");
     }
 
+    /// The first outputs of a thread, after a compaction of half a minute.
+    #[test]
+    fn the_first_output_leaves_time_for_the_others() {
+        let mut last = LastHandover::none(0);
+        let mut now_ns = 30_000_000_000;
+        for output in 0..4 {
+            let taken_ns = publish(now_ns, &mut last);
+            assert_eq!(taken_ns, HANDOVER_NS, "{output}");
+            now_ns += taken_ns;
+        }
+    }
+
     #[test]
     fn what_is_saved_has_a_limit() {
-        let budget = Budget::since(i128::from(u64::MAX), &first(), SHARE_BEHIND).unwrap();
+        let budget = Budget::since(i128::from(u64::MAX), &first(), SHARE_BEHIND);
         assert_eq!(budget.time_ns(), SAVED_NS_MAX);
     }
 }

@@ -17,6 +17,7 @@ use coldstream_handover::InputReads;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::proc_fd;
 use coldstream_io::sys::file::{self, FileStamp};
+use coldstream_io::sys::process;
 use coldstream_sstable::cassandra::{IndexCursor, Key};
 use coldstream_sstable::memory::{self, TryVec};
 use std::cell::Cell;
@@ -116,7 +117,7 @@ pub struct Work {
     /// The last key of the Cassandra SSTable that was handed over to last.
     pub passed: Option<Key>,
     /// The thread's last handover.
-    pub last_handover: Option<LastHandover>,
+    pub last_handover: LastHandover,
 }
 
 #[derive(Default)]
@@ -144,7 +145,7 @@ impl Work {
             started: Vec::new(),
             blobs: Blobs::default(),
             passed: None,
-            last_handover: None,
+            last_handover: LastHandover::none(process::clock_ns(libc::CLOCK_MONOTONIC)),
         }
     }
 

@@ -342,7 +342,7 @@ impl Handover {
         });
         if matches!(inputs, Inputs::OfThread) {
             work.outputs.retain(|it| !it.stamp.same_inode(&stamp));
-            work.last_handover = Some(transfer.ended());
+            work.last_handover = transfer.ended();
             self.lineage.give_back(work);
         }
         if let Some(Err(refused)) = &attempt {
@@ -466,10 +466,7 @@ impl Handover {
             (false, false) => Some(SHARE_OF_MAPPED),
             (false, true) => None,
         };
-        if let Some(share) = share
-            && let Some(last) = &lineage.last_handover
-            && !transfer.limit_time(last, share)
-        {
+        if !transfer.limit_time(&lineage.last_handover, share) {
             self.lineage.give_back(lineage);
             return without(&transfer);
         }
@@ -477,7 +474,7 @@ impl Handover {
         // The handover removes what it is done with.
         let last_input = lineage.last_input();
         let attempt = core.protect(|| work(&transfer, &mut lineage));
-        lineage.last_handover = Some(transfer.ended());
+        lineage.last_handover = transfer.ended();
         self.leave_remainder(&transfer, last_input);
         self.lineage.give_back(lineage);
         if let Some(Err(refused)) = attempt {

@@ -1,6 +1,6 @@
 //! One handover: its limits, its inputs and its output, and the warming. Common to all engines.
 
-use super::budget::{Budget, LastHandover, ProcessorShare, Taken};
+use super::budget::{Budget, LastHandover, ProcessorShare, SHARE_BEHIND, Taken};
 use super::lineage::{self, Input};
 use super::sstable_file::SsTableFile;
 use super::warming_time::WarmingTime;
@@ -97,6 +97,8 @@ pub(super) struct Transfer<'b> {
     started_processor_ns: i128,
     /// What the handover may take; `None` while compactions keep up: then only the configured limit counts.
     budget: Option<Budget>,
+    /// What it may take if compactions are behind, whether they are or not.
+    account: Budget,
     /// The caller's own limits; 0 is none.
     pub(super) bounds: Bounds,
     /// Whether only what was read twice is hot.
@@ -165,6 +167,7 @@ impl<'b> Transfer<'b> {
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             started_processor_ns: processor_ns(),
             budget: None,
+            account: Budget::default(),
             bounds: Bounds::default(),
             is_frugal: false,
             counted_since_ns: None,
@@ -247,11 +250,17 @@ impl<'b> Transfer<'b> {
         }
     }
 
-    /// Limits the processor time to a share of the time that passes. `last` was the thread's last handover. Returns false
-    /// if its search took more than this one's may take. Then it is the turn of a later output.
-    pub(super) fn limit_time(&mut self, last: &LastHandover, share: ProcessorShare) -> bool {
-        self.budget = Budget::since(self.started_ns, last, share);
-        let is_put_off = self.budget.is_none();
+    /// Limits the processor time to a `share` of the time that passes, if there is one. `last` was the thread's last
+    /// handover. Returns false if its search took more than this one's may take. Then it is the turn of a later output.
+    pub(super) fn limit_time(
+        &mut self,
+        last: &LastHandover,
+        share: Option<ProcessorShare>,
+    ) -> bool {
+        let account = Budget::since(self.started_ns, last, share.unwrap_or(SHARE_BEHIND));
+        let is_put_off = share.is_some() && !account.is_enough_after(last);
+        self.budget = share.map(|_| account);
+        self.account = account;
         self.core
             .count(Counter::HandoverPutOff, u64::from(is_put_off));
         !is_put_off
@@ -266,7 +275,7 @@ impl<'b> Transfer<'b> {
             processor_ns,
             time_ns: ended_ns - self.started_ns,
         };
-        LastHandover::new(ended_ns, &taken, self.budget.as_ref())
+        LastHandover::new(ended_ns, &taken, &self.account)
     }
 
     /// The processor time that the handover has taken.
