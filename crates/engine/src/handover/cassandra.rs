@@ -12,6 +12,7 @@ use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, IndexCursor, Key, SsTable,
 };
 use coldstream_sstable::memory::{self, TryVec};
+use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 
@@ -73,6 +74,14 @@ struct Part<'p, 'b> {
 }
 
 impl Part<'_, '_> {
+    /// The position in the index at which it begins.
+    fn from(&self) -> IndexCursor {
+        match self.finished.is_some() && self.before.is_incomplete {
+            true => IndexCursor::default(),
+            false => self.before.cursor,
+        }
+    }
+
     /// Whether keys are searched in the data: BTI's index does not exist yet. The data has keys of all inputs.
     fn is_searched(&self) -> bool {
         self.finished.is_none() && self.files.descriptor.format() == Format::Bti
@@ -134,10 +143,15 @@ impl<'b> Transfer<'b> {
         if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
         }
-        let Some((part_heat, cursors)) = self.carry(work, part)? else {
+        let lost = Cell::new(false);
+        let carried = self.carry(work, part, &lost)?;
+        let mut output = work.outputs.get_mut(part.output_number);
+        if let Some(output) = &mut output {
+            output.is_incomplete |= lost.get();
+        }
+        let Some((part_heat, cursors)) = carried else {
             return Ok(());
         };
-        let output = work.outputs.get_mut(part.output_number);
         let Some(part_heat) = part_heat else {
             // The data is not damaged: it is compressed in another way, or no partition was recognised. In the
             // first case no further part is tried before the SSTable is finished.
@@ -168,13 +182,14 @@ impl<'b> Transfer<'b> {
         &self,
         work: &mut Work,
         part: &Part<'_, 'b>,
+        lost: &Cell<bool>,
     ) -> Result<Option<(Option<PartHeat>, Cursors)>, Refused> {
         let is_searched = part.is_searched();
         let sstables = self.open_inputs(work, part.files, is_searched);
         if sstables.is_empty() {
             return Ok(None);
         }
-        let from = part.before.cursor;
+        let from = part.from();
         let is_behind = match part.finished {
             Some(sstable) if from == IndexCursor::default() => {
                 is_behind(sstable, work.passed.as_ref())?
@@ -203,7 +218,7 @@ impl<'b> Transfer<'b> {
                 let compression = sstables
                     .iter()
                     .find_map(|(_, sstable, _)| sstable.compression());
-                self.carry_growing(part.files, &part.before, compression, &mut inputs)?
+                self.carry_growing(part.files, &part.before, compression, &mut inputs, lost)?
             }
         };
         let mut cursors = Vec::new();
@@ -290,6 +305,7 @@ impl<'b> Transfer<'b> {
         before: &Output,
         compression: Option<&Compression>,
         inputs: &mut [cassandra::Input<'_, SsTableFile<'b>>],
+        lost: &Cell<bool>,
     ) -> Result<Option<PartHeat>, Refused> {
         let index = match files.descriptor.format() {
             Format::Big => Some(self.open_file(&files.path(Component::Index)?)?),
@@ -301,6 +317,7 @@ impl<'b> Transfer<'b> {
             // The output is written by plain calls, and so is in the page cache.
             return Err(Refused::Gone);
         };
+        lost.set(chunks.take_lost());
         let growing = match compression {
             Some(compression) => Growing::Chunks(&chunks, compression),
             None => Growing::Plain(written),

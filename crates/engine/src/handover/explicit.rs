@@ -68,6 +68,7 @@ pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Outpu
         descriptor,
         cursor: IndexCursor::default(),
         end: 0,
+        is_incomplete: false,
         is_declined: false,
     }
 }

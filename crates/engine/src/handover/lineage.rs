@@ -88,6 +88,8 @@ pub struct Output {
     pub cursor: IndexCursor,
     /// The byte of the file up to which the output was handed over.
     pub end: u64,
+    /// Chunks of a part were not known any more: all of it is handed over once more when it is finished.
+    pub is_incomplete: bool,
     /// Index and data do not agree: nothing more is handed over before it is finished.
     pub is_declined: bool,
 }
@@ -264,6 +266,7 @@ impl Lineage {
                 descriptor,
                 cursor: IndexCursor::default(),
                 end: 0,
+                is_incomplete: false,
                 is_declined: false,
             });
         });

@@ -26,6 +26,8 @@ pub struct ChunkLog {
     end: u64,
     /// The bytes of a chunk have been written, but not its checksum.
     awaits_checksum: bool,
+    /// Chunks were dropped that were not forgotten: there was no room.
+    has_lost: bool,
     /// The writes are not chunks, or not contiguous, or there is no memory. The log stays empty.
     is_invalid: bool,
 }
@@ -45,6 +47,7 @@ impl ChunkLog {
         if !is_checksum {
             if self.starts.len() >= CHUNKS_MAX && self.starts.pop_front().is_some() {
                 self.first += 1;
+                self.has_lost = true;
             }
             if self.starts.try_reserve(1).is_err() {
                 self.invalidate();
@@ -91,6 +94,11 @@ impl ChunkLog {
         Some(start(first)?..start(end).unwrap_or(self.end))
     }
 
+    /// Whether chunks were dropped since the last question, because there was no room for more. What they hold is not found.
+    pub fn take_lost(&mut self) -> bool {
+        std::mem::take(&mut self.has_lost)
+    }
+
     /// Forgets the chunks before the one that holds `position` of the uncompressed data.
     pub fn forget_before(&mut self, position: u64, chunk_length: u64) {
         let keep = position / chunk_length;
@@ -120,6 +128,26 @@ mod tests {
         assert_eq!(log.count(), Some(3));
         assert_eq!(log.file_range(&(0..100), 100), None);
         assert_eq!(log.file_range(&(100..300), 100), Some(54..192));
+    }
+
+    #[test]
+    fn what_there_is_no_room_for_is_lost() {
+        let mut log = ChunkLog::default();
+        let write = |log: &mut ChunkLog, chunks: usize| {
+            for _ in 0..chunks {
+                let end = log.end;
+                log.record_write(end, 50);
+                log.record_write(end + 50, 4);
+            }
+        };
+        write(&mut log, CHUNKS_MAX);
+        assert!(!log.take_lost());
+        write(&mut log, 1);
+        assert!(log.take_lost() && !log.take_lost());
+        assert_eq!(log.file_range(&(0..1), 100), None);
+        log.forget_before(CHUNKS_MAX as u64 * 100, 100);
+        write(&mut log, CHUNKS_MAX - 1);
+        assert!(!log.take_lost());
     }
 
     #[test]
