@@ -428,10 +428,10 @@ impl<'b> Transfer<'b> {
         Ok(())
     }
 
-    /// Whether what is left cold now may be warmed after the publication. Not while processors are short, or where warming
-    /// has proved to be of little use.
+    /// Whether what is left cold now may be warmed after the publication: not where that has proved to be of little use. It
+    /// may also while compactions are behind, as none of them waits for it.
     fn may_go_on_later(&self) -> bool {
-        self.budget.is_none() && !self.is_frugal && self.core.is_on(Mechanism::Handover)
+        !self.is_frugal && self.core.is_on(Mechanism::Handover)
     }
 
     /// Brings pages of the output into the page cache.
