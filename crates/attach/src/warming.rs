@@ -111,7 +111,7 @@ pub fn warm(
     Ok(Warmed {
         hot_pages_warm: warm.count() as u64,
         is_cut_short: warmed.cut_short_at.is_some() || is_search_over,
-        pages_hot: (plan.pages.len() + plan.left_out.len()) as u64,
+        pages_hot: plan.hot_pages(),
         pages_left_out: plan.left_out.len() as u64,
         pages_warmed: warmed.pages,
     })

@@ -111,6 +111,12 @@ impl Plan {
         ranges(self.pages.iter().map(|page| page.number), length_max)
     }
 
+    /// Pages that were hot enough, with those that were left out.
+    #[must_use]
+    pub fn hot_pages(&self) -> u64 {
+        (self.pages.len() + self.left_out.len()) as u64
+    }
+
     /// What stays cold if only pages below `end_page` are warmed: what was left out, and the others. As [`Self::ranges`].
     pub fn remainder(&self, end_page: u64, length_max: u64) -> impl Iterator<Item = Range<u64>> {
         let mut left_out = self.left_out.iter().map(|page| page.number).peekable();

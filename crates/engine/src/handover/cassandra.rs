@@ -12,7 +12,6 @@ use coldstream_sstable::cassandra::{
     Component, Components, Compression, Descriptor, Format, IndexCursor, Key, SsTable,
 };
 use coldstream_sstable::memory::{self, TryVec};
-use std::cell::Cell;
 use std::ffi::{CStr, CString};
 use std::ops::Range;
 
@@ -88,8 +87,15 @@ impl Part<'_, '_> {
     }
 }
 
-/// The position in each input at which the next part begins, by the input's number.
-type Cursors = Vec<(usize, Option<IndexCursor>)>;
+/// What a part of an output gets from the inputs.
+struct Carried {
+    /// Its hot ranges; `None` if the data is not recognised.
+    heat: Option<PartHeat>,
+    /// Chunks of the part were not known any more.
+    has_lost: bool,
+    /// The position in each input at which the next part begins, by the input's number.
+    cursors: Vec<(usize, Option<IndexCursor>)>,
+}
 
 impl<'b> Transfer<'b> {
     /// Hands over to the next part of the output that the descriptor names.
@@ -143,16 +149,14 @@ impl<'b> Transfer<'b> {
         if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
         }
-        let lost = Cell::new(false);
-        let carried = self.carry(work, part, &lost)?;
-        let mut output = work.outputs.get_mut(part.output_number);
-        if let Some(output) = &mut output {
-            output.is_incomplete |= lost.get();
-        }
-        let Some((part_heat, cursors)) = carried else {
+        let Some(carried) = self.carry(work, part)? else {
             return Ok(());
         };
-        let Some(part_heat) = part_heat else {
+        let mut output = work.outputs.get_mut(part.output_number);
+        if let Some(output) = &mut output {
+            output.is_incomplete |= carried.has_lost;
+        }
+        let Some(part_heat) = carried.heat else {
             // The data is not damaged: it is compressed in another way, or no partition was recognised. In the
             // first case no further part is tried before the SSTable is finished.
             if let Some(output) = output {
@@ -168,7 +172,7 @@ impl<'b> Transfer<'b> {
             work.passed = part_heat.last_key;
         }
         self.finish(&self.output()?, &part_heat.pieces, self.stamp.size_bytes)?;
-        for (number, cursor) in cursors {
+        for (number, cursor) in carried.cursors {
             if let (Some(input), Some(cursor)) = (work.inputs.get_mut(number), cursor) {
                 input.cursor = cursor;
             }
@@ -177,13 +181,8 @@ impl<'b> Transfer<'b> {
     }
 
     /// Finds the ranges of a part that get the inputs' heat, and the position at which each input goes on.
-    /// `None` if there is no input. The ranges are `None` if the data is not recognised.
-    fn carry(
-        &self,
-        work: &mut Work,
-        part: &Part<'_, 'b>,
-        lost: &Cell<bool>,
-    ) -> Result<Option<(Option<PartHeat>, Cursors)>, Refused> {
+    /// `None` if there is no input.
+    fn carry(&self, work: &mut Work, part: &Part<'_, 'b>) -> Result<Option<Carried>, Refused> {
         let is_searched = part.is_searched();
         let sstables = self.open_inputs(work, part.files, is_searched);
         if sstables.is_empty() {
@@ -207,18 +206,18 @@ impl<'b> Transfer<'b> {
                 inputs.try_push(cassandra::Input::new(sstable, cursor, heat)?)?;
             }
         }
-        let part_heat = match part.finished {
+        let (heat, has_lost) = match part.finished {
             Some(sstable) => {
                 let is_over = || self.is_search_over();
                 let part_heat =
                     cassandra::transfer_to_finished(sstable, from, &mut inputs, &is_over)?;
-                Some(part_heat)
+                (Some(part_heat), false)
             }
             None => {
                 let compression = sstables
                     .iter()
                     .find_map(|(_, sstable, _)| sstable.compression());
-                self.carry_growing(part.files, &part.before, compression, &mut inputs, lost)?
+                self.carry_growing(part.files, &part.before, compression, &mut inputs)?
             }
         };
         let mut cursors = Vec::new();
@@ -228,7 +227,11 @@ impl<'b> Transfer<'b> {
                 cursors.try_push((*number, input.cursor()))?;
             }
         }
-        Ok(Some((part_heat, cursors)))
+        Ok(Some(Carried {
+            heat,
+            has_lost,
+            cursors,
+        }))
     }
 
     /// Whether to search for hot partitions in the data of an unfinished part. It needs a hot input, and
@@ -298,15 +301,14 @@ impl<'b> Transfer<'b> {
     }
 
     /// Hands over to the newest part of an unfinished output. The output is assumed to be compressed as the
-    /// inputs are.
+    /// inputs are. Returns its hot ranges, and whether chunks were not known any more, as [`Carried`] has them.
     fn carry_growing(
         &self,
         files: &Files,
         before: &Output,
         compression: Option<&Compression>,
         inputs: &mut [cassandra::Input<'_, SsTableFile<'b>>],
-        lost: &Cell<bool>,
-    ) -> Result<Option<PartHeat>, Refused> {
+    ) -> Result<(Option<PartHeat>, bool), Refused> {
         let index = match files.descriptor.format() {
             Format::Big => Some(self.open_file(&files.path(Component::Index)?)?),
             // BTI's index does not exist yet.
@@ -317,7 +319,7 @@ impl<'b> Transfer<'b> {
             // The output is written by plain calls, and so is in the page cache.
             return Err(Refused::Gone);
         };
-        lost.set(chunks.take_lost());
+        let has_lost = chunks.take_lost();
         let growing = match compression {
             Some(compression) => Growing::Chunks(&chunks, compression),
             None => Growing::Plain(written),
@@ -340,7 +342,7 @@ impl<'b> Transfer<'b> {
         }
         self.writes
             .give_chunk_log_back(self.core, self.slot, chunks);
-        Ok(part_heat?)
+        Ok((part_heat?, has_lost))
     }
 
     /// Reads ahead what will be searched next in an SSTable that is being written.

@@ -34,8 +34,8 @@ const READS_OF_REST: u64 = 16 * INPUTS_MAX as u64;
 const OUTPUTS_MAX: usize = 1024;
 /// SSTables of RocksDB that one thread writes side by side; RocksDB writes two.
 const STARTED_MAX: usize = 8;
-/// The longest path of an SSTable.
-const PATH_BYTES: usize = 4096;
+/// The longest path of an SSTable, with its NUL (`PATH_MAX`).
+pub(super) const PATH_BYTES: usize = 4096;
 
 /// An SSTable that was read.
 pub struct Input {

@@ -421,12 +421,17 @@ impl Handover {
     ) -> TookPlace {
         let core = means.core;
         let _errno = ErrnoGuard::new();
-        let Some(kept) = Self::kept_now(means) else {
-            // Eviction has heat, too, and handovers may be switched on again.
+        let without = || {
+            // The output gets no heat. Heat under this inode number belongs to a deleted file: eviction has it, too, and
+            // handovers may be switched on again. A file of Cassandra may be an old SSTable that was opened to be read:
+            // the heat is its own.
             if tracked.kind != FileKind::CassandraData && core.owner.is_this_process() {
                 forget_heat(means.heat, descriptor);
             }
-            return TookPlace::No;
+            TookPlace::No
+        };
+        let Some(kept) = Self::kept_now(means) else {
+            return without();
         };
         let Ok(stamp) = file::stamp(descriptor) else {
             return TookPlace::No;
@@ -438,28 +443,14 @@ impl Handover {
         };
         let switched_off = Cell::new(false);
         let mut transfer = self.begin(means, kept, output, &switched_off);
-        let without = |transfer: &Transfer<'_>| {
-            match tracked.kind {
-                // The output gets no heat. Heat under this inode number belongs to a deleted file.
-                FileKind::RocksDbSsTable
-                | FileKind::RocksDbBlob
-                | FileKind::LevelDbSsTable
-                | FileKind::Untracked => {
-                    transfer.forget_heat();
-                }
-                // It may be an old SSTable that was opened to be read: the heat is its own.
-                FileKind::CassandraData => {}
-            }
-            TookPlace::No
-        };
         // Without it this thread has no inputs.
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
-            return without(&transfer);
+            return without();
         };
         if core.inodes.is_locked(&stamp) {
             self.lineage.give_back(lineage);
             core.count(Counter::HandoverLocked, 1);
-            return without(&transfer);
+            return without();
         }
         let share = match (core.is_behind(), lineage.mapped.is_empty()) {
             (true, _) => Some(SHARE_BEHIND),
@@ -468,7 +459,7 @@ impl Handover {
         };
         if !transfer.limit_time(&lineage.last_handover, share) {
             self.lineage.give_back(lineage);
-            return without(&transfer);
+            return without();
         }
         transfer.is_frugal = self.is_frugal(core, means.heat);
         // The handover removes what it is done with.

@@ -7,6 +7,7 @@
 //! A thread of the library's own does this. It is started with the first remainder, and works on one at a time: while it
 //! has one, others stay cold. It has no thread-local storage (for the consequences see `control_thread`).
 
+use super::lineage::PATH_BYTES;
 use super::transfer::PRESSURE_MAX;
 use crate::core::{Core, host_memory};
 use coldstream_control::{Counter, Mechanism};
@@ -27,8 +28,6 @@ const WAIT_MILLISECONDS: u32 = 10_000;
 const LOOK_MILLISECONDS: u32 = 20;
 /// So many ranges are warmed between two looks at the output and at the memory's pressure.
 const RANGES_A_LOOK: u32 = 256;
-/// The longest path, with its NUL.
-const PATH_BYTES: usize = 4096;
 
 /// A file, by its path.
 #[repr(C)]

@@ -95,10 +95,10 @@ pub(super) struct Transfer<'b> {
     started_ns: i128,
     /// The thread's processor time at the start.
     started_processor_ns: i128,
-    /// What the handover may take; `None` while compactions keep up: then only the configured limit counts.
-    budget: Option<Budget>,
-    /// What it may take if compactions are behind, whether they are or not.
-    account: Budget,
+    /// What the handover may take where a share is in force.
+    budget: Budget,
+    /// Whether one is. Otherwise only the configured limit counts.
+    is_limited: bool,
     /// The caller's own limits; 0 is none.
     pub(super) bounds: Bounds,
     /// Whether only what was read twice is hot.
@@ -166,8 +166,8 @@ impl<'b> Transfer<'b> {
             warming_time,
             started_ns: process::clock_ns(libc::CLOCK_MONOTONIC),
             started_processor_ns: processor_ns(),
-            budget: None,
-            account: Budget::default(),
+            budget: Budget::default(),
+            is_limited: false,
             bounds: Bounds::default(),
             is_frugal: false,
             counted_since_ns: None,
@@ -185,12 +185,6 @@ impl<'b> Transfer<'b> {
 
     pub(super) fn config(&self) -> &Config {
         &self.settings.config
-    }
-
-    /// Forgets what was kept under the output's number. It belongs to a deleted file.
-    pub(super) fn forget_heat(&self) {
-        let bytes = 0..self.stamp.size_bytes;
-        self.present.heat.forget(self.key(), bytes);
     }
 
     /// The number under which the output's heat is kept.
@@ -257,10 +251,9 @@ impl<'b> Transfer<'b> {
         last: &LastHandover,
         share: Option<ProcessorShare>,
     ) -> bool {
-        let account = Budget::since(self.started_ns, last, share.unwrap_or(SHARE_BEHIND));
-        let is_put_off = share.is_some() && !account.is_enough_after(last);
-        self.budget = share.map(|_| account);
-        self.account = account;
+        self.budget = Budget::since(self.started_ns, last, share.unwrap_or(SHARE_BEHIND));
+        self.is_limited = share.is_some();
+        let is_put_off = self.is_limited && !self.budget.is_enough_after(last);
         self.core
             .count(Counter::HandoverPutOff, u64::from(is_put_off));
         !is_put_off
@@ -275,7 +268,12 @@ impl<'b> Transfer<'b> {
             processor_ns,
             time_ns: ended_ns - self.started_ns,
         };
-        LastHandover::new(ended_ns, &taken, &self.account)
+        LastHandover::new(ended_ns, &taken, &self.budget)
+    }
+
+    /// The budget, if it limits the handover.
+    fn limit(&self) -> Option<&Budget> {
+        self.is_limited.then_some(&self.budget)
     }
 
     /// The processor time that the handover has taken.
@@ -286,7 +284,7 @@ impl<'b> Transfer<'b> {
     /// The end of warming.
     fn warming_end_ns(&self) -> i128 {
         let time_ns = self.time_ns();
-        let own_ns = self.budget.as_ref().map_or(time_ns, Budget::time_ns);
+        let own_ns = self.limit().map_or(time_ns, Budget::time_ns);
         self.started_ns + own_ns.min(time_ns)
     }
 
@@ -312,8 +310,8 @@ impl<'b> Transfer<'b> {
 
     /// Whether a guess at what is hot has taken its part of the time: half of the search's, by the clock and by the budget.
     pub(super) fn is_recall_over(&self) -> bool {
-        let budget = self.budget.as_ref();
-        let is_spent = budget.is_some_and(|budget| 2 * self.spent_ns() > budget.search_ns());
+        let is_spent =
+            (self.limit()).is_some_and(|budget| 2 * self.spent_ns() > budget.search_ns());
         is_spent || self.end.is_reached(self.started_ns + self.time_ns() / 4)
     }
 
@@ -388,10 +386,7 @@ impl<'b> Transfer<'b> {
         let beginnings = Plan::beginnings(pieces, KEPT_MIN)?;
         core.count(Counter::HandoverSsTables, 1);
         core.count(Counter::HandoversFrugal, u64::from(self.is_frugal));
-        core.count(
-            Counter::HandoverPagesHot,
-            (plan.pages.len() + plan.left_out.len()) as u64,
-        );
+        core.count(Counter::HandoverPagesHot, plan.hot_pages());
         core.count(Counter::HandoverPagesLeftOut, plan.left_out.len() as u64);
         let warmed = self.warm(output, &plan, self.warming_end_ns())?;
         let warmed_to = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
@@ -401,10 +396,7 @@ impl<'b> Transfer<'b> {
             self.writes
                 .keep_cached(core, self.slot, (last.number + 1) * PAGE_BYTES);
         }
-        self.done.set((
-            (plan.pages.len() + plan.left_out.len()) as u64,
-            warmed.pages,
-        ));
+        self.done.set((plan.hot_pages(), warmed.pages));
         let is_cut_short = is_search_cut_short || warmed.cut_short_at.is_some();
         core.count(Counter::HandoverCutShort, u64::from(is_cut_short));
         let Present { heat, epoch } = self.present;
@@ -463,7 +455,7 @@ impl<'b> Transfer<'b> {
 
     /// How many pages may still be warmed within a part of the budget.
     fn pages_left_of(&self, part_ns: impl FnOnce(&Budget) -> i128) -> usize {
-        let affordable = (self.budget.as_ref()).map_or(usize::MAX, |budget| {
+        let affordable = self.limit().map_or(usize::MAX, |budget| {
             (self.warming_time).pages_in(part_ns(budget) - self.spent_ns())
         });
         self.pages_left().min(affordable)
