@@ -111,6 +111,13 @@ static const char *name_beside(const char *name) {
     return beside;
 }
 
+/* The next table. */
+static int begin_beside(const char *name) {
+    path = name_beside(name);
+    written = 0;
+    return begin();
+}
+
 static void end(int file) {
     say("fsync", fsync(file));
     say("close", close(file));
@@ -613,9 +620,7 @@ static void limited(void) {
     say("fsync", fsync(file));
     say("close", close(file));
     printf("%ld bytes\n", taken);
-    path = name_beside("000002.sst");
-    written = 0;
-    file = begin();
+    file = begin_beside("000002.sst");
     append(file, 1000000);
     end(file);
 }
@@ -654,9 +659,7 @@ static void heirs(void) {
     say_status("spawned", child);
     append(file, 300000);
     end(file);
-    path = name_beside("000002.sst");
-    written = 0;
-    file = begin();
+    file = begin_beside("000002.sst");
     append(file, 300000);
     char line[100];
     snprintf(line, sizeof line, "echo by a shell >&%d", file);
@@ -664,9 +667,7 @@ static void heirs(void) {
     say("system", system(line));
     append(file, 300000);
     end(file);
-    path = name_beside("000003.sst");
-    written = 0;
-    file = begin();
+    file = begin_beside("000003.sst");
     append(file, 300000);
     child = fork();
     if (child == 0) {
