@@ -31,7 +31,9 @@ const MEMORY_BYTES_WORD: usize = 9;
 /// The process that keeps the page in the place of its owner (`coldstream attach`), and its start; else zeros.
 const KEEPER_PID_WORD: usize = 10;
 const KEEPER_START_WORD: usize = 11;
-/// Words 12 to 15 are reserved and zero.
+/// The number of counters that the library has. A newer program knows more of them.
+const COUNTERS_WORD: usize = 12;
+/// Words 13 to 15 are reserved and zero.
 const FIRST_COUNTER_WORD: usize = 16;
 
 /// The code of [`Header::in_force`] before the first filesystem was probed.
@@ -132,6 +134,7 @@ impl<'a> PageView<'a> {
         self.store(WINDOW_BYTES_WORD, header.window_bytes);
         self.store(WINDOWS_IN_FLIGHT_WORD, header.windows_in_flight);
         self.store(MEMORY_BYTES_WORD, header.memory_bytes);
+        self.store(COUNTERS_WORD, Counter::COUNT as u64);
         self.store(MAGIC_WORD, MAGIC);
     }
 
@@ -184,6 +187,12 @@ impl<'a> PageView<'a> {
     pub fn get(&self, counter: Counter) -> u64 {
         self.counter(counter)
             .map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// The number of counters that both the page's library and this program know.
+    pub(crate) fn counters_known(&self) -> usize {
+        let of_library = usize::try_from(self.load(COUNTERS_WORD)).unwrap_or(usize::MAX);
+        of_library.min(Counter::COUNT)
     }
 
     /// Reads and checks the header.
@@ -313,7 +322,9 @@ mod tests {
         assert_eq!(word(3), 987_654);
         assert_eq!((word(4), word(5), word(6)), (3, 3, 2));
         assert_eq!((word(7), word(8), word(9)), (1 << 20, 2, 64 << 20));
-        assert!((10..16).all(|place| word(place) == 0));
+        assert_eq!(word(12), Counter::COUNT as u64);
+        let is_unused = |place: &usize| [10, 11, 13, 14, 15].contains(place);
+        assert!((10..16).filter(is_unused).all(|place| word(place) == 0));
         assert_eq!(page.keeper(), None);
         page.set_keeper(99, 12);
         assert_eq!((word(10), word(11)), (99, 12));

@@ -21,12 +21,14 @@ pub struct Snapshot {
     /// The mechanisms of the process, and those that are off.
     pub switches: Switches,
     pub(crate) counters: [u64; Counter::COUNT],
+    /// So many of these does the process's library have, the first ones.
+    pub(crate) counters_known: usize,
     pub(crate) declined: [Option<DeclinedDirectory>; declined::ENTRIES],
     pub(crate) phases: [PhaseReads; Phase::ALL.len()],
 }
 
 impl Snapshot {
-    /// The value of a counter.
+    /// The value of a counter, 0 if the process's library does not have it.
     #[must_use]
     pub fn get(&self, counter: Counter) -> u64 {
         self.counters
@@ -35,9 +37,16 @@ impl Snapshot {
             .unwrap_or_default()
     }
 
-    /// All counters with their values, in the order of the page.
+    /// Whether the process's library has a counter. An older one lacks those that are new.
+    #[must_use]
+    pub fn has(&self, counter: Counter) -> bool {
+        (counter as usize) < self.counters_known
+    }
+
+    /// All counters of the process's library with their values, in the order of the page.
     pub fn counters(&self) -> impl Iterator<Item = (Counter, u64)> {
-        Counter::ALL.into_iter().zip(self.counters)
+        let all = Counter::ALL.into_iter().zip(self.counters);
+        all.take(self.counters_known)
     }
 
     /// What happened since an earlier snapshot of the same process: sums are differences. Present and largest
@@ -146,6 +155,7 @@ impl PageView<'_> {
             header,
             switches,
             counters,
+            counters_known: self.counters_known(),
             declined: self.declined(),
             phases: Phase::ALL.map(|phase| self.phase_reads(phase)),
         })
@@ -291,6 +301,7 @@ pub(crate) mod tests {
             header,
             switches,
             counters,
+            counters_known: Counter::COUNT,
             declined: [None; declined::ENTRIES],
             phases: Default::default(),
         }
@@ -336,6 +347,19 @@ pub(crate) mod tests {
             values(1, 0).since(&values(2, 0)).get(Counter::BytesDirect),
             0
         );
+    }
+
+    /// The program was upgraded, and the database still runs with the library of before.
+    #[test]
+    fn what_the_library_does_not_count_is_left_out() {
+        let mut older = snapshot(&[(Counter::BytesDirect, 5)]);
+        older.counters_known = Counter::COUNT - 1;
+        let last = Counter::ALL[Counter::COUNT - 1];
+        assert!(older.counters().all(|(counter, _)| counter != last));
+        assert!(!older.has(last) && older.get(last) == 0);
+        let json = serde_json::to_value(&older).unwrap();
+        assert_eq!(json["counters"]["bytes_direct"], 5);
+        assert_eq!(json["counters"].get(last.name()), None);
     }
 
     #[test]

@@ -178,7 +178,8 @@ pub fn of(survey: &Survey) -> Vec<Family> {
             kind: Kind::Counter,
             help: group.help.to_owned(),
             samples: each(processes, |process| {
-                let members = members.iter();
+                let members =
+                    (members.iter()).filter(|(counter, _)| process.snapshot.has(*counter));
                 let samples = members.map(|(counter, label)| {
                     let value = value(process, *counter);
                     sample("", [(group.label, label.clone())], value)
@@ -254,7 +255,9 @@ fn of_one(counter: Counter, processes: &[Surveyed]) -> Family {
         kind,
         help: counter.explanation().replace('`', ""),
         samples: each(processes, |process| {
-            vec![plain_sample("", value(process, counter))]
+            let has = process.snapshot.has(counter);
+            let value = has.then(|| plain_sample("", value(process, counter)));
+            value.into_iter().collect()
         }),
     }
 }
