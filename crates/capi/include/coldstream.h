@@ -550,7 +550,8 @@ int32_t coldstream_writer_truncate(struct coldstream_writer *writer, uint64_t si
 /*
  Brings all bytes taken to the kernel, closes the file, and frees the handle, also after an error.
 
- Returns 0, or the error of a delayed write, or of `close(2)`.
+ Returns 0, or the error of a delayed write, or of `close(2)`. In a signal handler that interrupted this library it
+ is `-EAGAIN`, and the handle stays.
 
  # Safety
  The writer is a handle that is not closed, and no other thread uses it.

@@ -27,6 +27,10 @@ impl OpenFile {
         mode: u32,
     ) -> Result<Self, Errno> {
         let runtime = context.runtime();
+        let engine = runtime.zip(settings::get());
+        if let Some((runtime, settings)) = engine {
+            runtime.before_linked_open(settings)?;
+        }
         let open = || file::open(path, flags | libc::O_CLOEXEC, mode);
         let number = match open() {
             // Those of the engine's own are given back first.
@@ -38,8 +42,8 @@ impl OpenFile {
             number,
             slot: None,
         };
-        match (runtime, settings::get()) {
-            (Some(runtime), Some(settings)) => {
+        match engine {
+            Some((runtime, settings)) => {
                 opened.slot = runtime.track_linked(settings, number, kind, flags)?;
             }
             _ if file::stamp(number)?.is_regular() => {}

@@ -4,7 +4,7 @@ use crate::context::coldstream;
 use crate::descriptor::{OpenFile, as_libc, from_libc, uninterrupted};
 use crate::guard::{count, handle, made, status};
 use crate::types::{coldstream_activity, coldstream_format, kind_of, role_of};
-use coldstream_engine::thread;
+use coldstream_engine::thread::{self, Inside};
 use coldstream_io::Errno;
 use coldstream_io::append::Operation;
 use coldstream_io::lock::FutexLock;
@@ -226,7 +226,8 @@ pub unsafe extern "C" fn coldstream_writer_truncate(
 
 /// Brings all bytes taken to the kernel, closes the file, and frees the handle, also after an error.
 ///
-/// Returns 0, or the error of a delayed write, or of `close(2)`.
+/// Returns 0, or the error of a delayed write, or of `close(2)`. In a signal handler that interrupted this library it
+/// is `-EAGAIN`, and the handle stays.
 ///
 /// # Safety
 /// The writer is a handle that is not closed, and no other thread uses it.
@@ -235,6 +236,9 @@ pub unsafe extern "C" fn coldstream_writer_close(writer: *mut coldstream_writer)
     status(|| {
         if writer.is_null() {
             return Err(Errno(libc::EINVAL));
+        }
+        if Inside::enter().is_none() {
+            return Err(Errno(libc::EAGAIN));
         }
         // SAFETY: made by `Box::into_raw`, and closed once.
         let writer = unsafe { Box::from_raw(writer) };
@@ -298,5 +302,56 @@ impl coldstream_writer {
         }
         self.size_bytes.store(size_bytes, Ordering::Relaxed);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::coldstream_create;
+    use crate::types::{COLDSTREAM_COMPACTION, COLDSTREAM_FORMAT_ROCKSDB};
+    use std::ffi::CString;
+    use std::os::unix::ffi::OsStrExt;
+    use std::ptr::null_mut;
+
+    const AGAIN: i32 = -libc::EAGAIN;
+
+    /// A signal handler runs while its thread is inside the library.
+    #[test]
+    fn a_signal_handler_neither_opens_nor_closes_a_writer() {
+        let directory = coldstream_testkit::directories::on_disk();
+        let path = directory.path().join("000001.sst");
+        let name = CString::new(path.as_os_str().as_bytes()).unwrap();
+        let mut context = null_mut();
+        // SAFETY: places of this function, and no texts.
+        let created = unsafe { coldstream_create(null_mut(), &raw mut context, null_mut(), 0) };
+        assert_eq!(created, 0);
+        let open = || {
+            let mut writer = null_mut();
+            let (format, activity) = (COLDSTREAM_FORMAT_ROCKSDB, COLDSTREAM_COMPACTION);
+            // SAFETY: the context lives, and the name is terminated.
+            let opened = unsafe {
+                let place = &raw mut writer;
+                coldstream_writer_open(context, name.as_ptr(), format, activity, 0, 0o600, place)
+            };
+            (opened, writer)
+        };
+        let interrupted = Inside::enter();
+        assert_eq!(open().0, AGAIN);
+        assert!(!path.exists());
+        drop(interrupted);
+        let (opened, writer) = open();
+        assert_eq!(opened, 0);
+        let bytes = [7_u8; 5000];
+        // SAFETY: the writer is open, and the bytes live.
+        let taken = unsafe { coldstream_writer_append(writer, bytes.as_ptr().cast(), 5000) };
+        assert_eq!(taken, 5000);
+        let interrupted = Inside::enter();
+        // SAFETY: open, and not closed by this.
+        assert_eq!(unsafe { coldstream_writer_close(writer) }, AGAIN);
+        drop(interrupted);
+        // SAFETY: still open.
+        assert_eq!(unsafe { coldstream_writer_close(writer) }, 0);
+        assert_eq!(std::fs::read(&path).unwrap(), bytes);
     }
 }

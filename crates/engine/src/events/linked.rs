@@ -15,12 +15,21 @@ use coldstream_io::sys::file;
 use coldstream_policy::FileKind;
 
 impl Runtime {
+    /// A file is about to be opened. Starts the engine: an error that only comes after the open leaves an empty file.
+    ///
+    /// # Errors
+    /// `ENOMEM` if the engine cannot start; `EAGAIN` in a signal handler that interrupted the engine.
+    pub fn before_linked_open(&'static self, settings: &Settings) -> Result<(), Errno> {
+        let _inside = Inside::enter().ok_or(Errno(libc::EAGAIN))?;
+        let can_start = self.core.owner.is_this_process_or_nobody() && self.start(settings);
+        can_start.then_some(()).ok_or(Errno(libc::ENOMEM))
+    }
+
     /// Begins to track a file that was opened with these flags. Returns its slot, which it has until its close.
     /// Without room for it, its calls are plain.
     ///
     /// # Errors
-    /// The kernel's; `EINVAL` if it is no regular file; `ENOMEM` if the engine cannot start; `EAGAIN` in a signal handler
-    /// that interrupted the engine.
+    /// The kernel's; `EINVAL` if it is no regular file.
     pub fn track_linked(
         &'static self,
         settings: &Settings,
@@ -37,9 +46,6 @@ impl Runtime {
         }
         self.release_displaced();
         let _inside = Inside::enter().ok_or(Errno(libc::EAGAIN))?;
-        if !self.core.owner.is_this_process_or_nobody() || !self.start(settings) {
-            return Err(Errno(libc::ENOMEM));
-        }
         let tracked = self.attach(settings, descriptor, kind, flags, &stamp);
         Ok(tracked.map(|tracked| tracked.slot))
     }
