@@ -187,7 +187,7 @@ test-plugin: ## Build the RocksDB plugin and test it on Debian's RocksDB (1 min;
 	else \
 	    cargo build --quiet --release -p coldstream-capi && \
 	    $(MAKE) --no-print-directory --silent -C rocksdb-plugin test BUILD=$(abspath $(TARGET))/rocksdb-plugin \
-	        COLDSTREAM_LIBRARY=$(abspath $(RELEASE))/libcoldstream_io.a CXXFLAGS=-O1; \
+	        COLDSTREAM_IO_LIBRARY=$(abspath $(RELEASE))/libcoldstream_io.a CXXFLAGS=-O1; \
 	fi
 
 # Source and build of RocksDB lie outside this repository: SUITES_ARGS="--source DIR --work DIR".
@@ -220,6 +220,8 @@ VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 MADE := $(if $(DESTDIR),/dev/null,$(PREFIX)/lib/coldstream/made-directories)
 DIRECTORIES := $(addprefix $(DESTDIR)$(PREFIX)/,bin include lib/coldstream lib/pkgconfig) $(MAN) $(UNITS) \
     $(patsubst %/,%,$(dir $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)))
+# Everybody can read these files, whatever the umask of root.
+FOR_ALL := umask 022;
 install: ## Install what `make build` has built under PREFIX (default /usr/local); needs nothing else
 	@[[ '$(PREFIX)' == /* ]] || \
 	    { echo "install: PREFIX=$(PREFIX) is relative, and a unit of systemd needs an absolute path: use PREFIX=$(abspath $(PREFIX))" >&2; exit 1; }
@@ -239,18 +241,19 @@ install: ## Install what `make build` has built under PREFIX (default /usr/local
 	$(if $(wildcard $(LINKED).so),install -D -m 755 $(LINKED).so $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so.1)
 	$(if $(wildcard $(LINKED).so),ln -sf libcoldstream_io.so.1 $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.so)
 	$(if $(wildcard $(LINKED).a),install -D -m 644 crates/capi/include/coldstream.h $(DESTDIR)$(PREFIX)/include/coldstream.h)
-	$(if $(wildcard $(LINKED).so),sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/capi/coldstream_io.pc.in \
+	$(if $(wildcard $(LINKED).so),$(FOR_ALL) sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' crates/capi/coldstream_io.pc.in \
 	    > $(DESTDIR)$(PREFIX)/lib/pkgconfig/coldstream_io.pc)
 	$(if $(DRIVER),install -D -m 755 $(DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-rocksdb-driver)
 	$(if $(wildcard $(LEVELDB_DRIVER)),install -D -m 755 $(LEVELDB_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-leveldb-driver)
 	$(if $(wildcard $(PEBBLE_DRIVER)),install -D -m 755 $(PEBBLE_DRIVER) $(DESTDIR)$(PREFIX)/lib/coldstream/coldstream-pebble-driver)
-	$(SPEAKER) man $(MAN)
-	$(SPEAKER) completions bash > $(BASH_COMPLETIONS)
-	$(SPEAKER) completions zsh > $(ZSH_COMPLETIONS)
-	$(SPEAKER) completions fish > $(FISH_COMPLETIONS)
-	sed 's|/usr/local/|$(PREFIX)/|' contrib/systemd/coldstream-metrics.service > $(UNITS)/coldstream-metrics.service
+	$(FOR_ALL) $(SPEAKER) man $(MAN)
+	$(FOR_ALL) $(SPEAKER) completions bash > $(BASH_COMPLETIONS)
+	$(FOR_ALL) $(SPEAKER) completions zsh > $(ZSH_COMPLETIONS)
+	$(FOR_ALL) $(SPEAKER) completions fish > $(FISH_COMPLETIONS)
+	$(FOR_ALL) sed 's|/usr/local/|$(PREFIX)/|' contrib/systemd/coldstream-metrics.service > $(UNITS)/coldstream-metrics.service
 
 uninstall: ## Remove what `make install` has installed
+	@$(if $(DESTDIR),,sh contrib/packaging/before-remove uninstall)
 	rm -f $(DESTDIR)$(PREFIX)/bin/coldstream $(MAN)/coldstream.1 $(MAN)/coldstream-*.1
 	rm -f $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS) $(UNITS)/coldstream-metrics.service
 	rm -f $(DESTDIR)$(PREFIX)/lib/libcoldstream_io.{a,so,so.1} $(DESTDIR)$(PREFIX)/include/coldstream.h

@@ -55,7 +55,11 @@ pub fn run(arguments: &CopyArguments) -> anyhow::Result<()> {
 /// Whole or not at all: a reader of the old file keeps it.
 fn copy(source: &Path, target: &Path, mode: u32) -> io::Result<()> {
     let directory = target.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(directory)?;
+    if !directory.exists() {
+        fs::create_dir_all(directory)?;
+        // Whatever the umask of root: the database's user runs the command there.
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755))?;
+    }
     let mut file = tempfile::Builder::new()
         .prefix(".coldstream")
         .tempfile_in(directory)?;

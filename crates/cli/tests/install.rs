@@ -2,14 +2,16 @@
 
 mod common;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use common::{Scene, outcome};
 
-/// `make` for an installation below a directory.
+/// `make` for an installation below a directory, by a root whose files are its own.
 fn make(scene: &Scene, target: &str, prefix: &Path) -> Command {
-    let mut command = Command::new("make");
+    let mut command = Command::new("sh");
+    command.args(["-c", "umask 077; exec make \"$@\"", "make"]);
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let is = |name: &str, value: &Path| format!("{name}={}", value.display());
     command
@@ -44,8 +46,15 @@ fn what_is_installed_is_removed_with_the_directories_that_were_made() {
     let text = std::fs::read_to_string(description).unwrap();
     assert!(text.contains(&format!("prefix={}\n", prefix.display())));
     assert!(!text.contains('@'), "{text}");
-    for file in ["bin/coldstream", "share/man/man1/coldstream-run.1"] {
-        assert!(prefix.join(file).is_file(), "{file}");
+    for (file, mode) in [
+        ("bin/coldstream", 0o755),
+        ("lib/pkgconfig/coldstream_io.pc", 0o644),
+        ("lib/systemd/system/coldstream-metrics.service", 0o644),
+        ("share/man/man1/coldstream-run.1", 0o644),
+        ("share/fish/vendor_completions.d/coldstream.fish", 0o644),
+    ] {
+        let metadata = std::fs::metadata(prefix.join(file)).unwrap();
+        assert_eq!(metadata.permissions().mode() & 0o777, mode, "{file}");
     }
     assert_eq!(outcome(&mut make(&scene, "uninstall", &prefix)).0, 0);
     let left = outcome(Command::new("find").arg(&prefix).args(["-mindepth", "1"])).1;
