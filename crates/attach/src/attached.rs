@@ -13,7 +13,7 @@ use coldstream_control::{
 };
 use coldstream_handover::MEMORY_SHARE;
 use coldstream_host::process::ProcessHandle;
-use coldstream_host::{process, status_page};
+use coldstream_host::{block_device, process, status_page};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
 use coldstream_io::shared::SharedPage;
@@ -54,7 +54,7 @@ const DUE_MAX: usize = 64;
 const HEAT_BYTES: usize = 4 << 20;
 /// Most that is warmed at once, beside the handover's share of the memory.
 const WARM_BYTES_MAX: u64 = 256 << 20;
-/// The mechanisms that work from outside.
+/// The mechanisms that work from outside, where it is known who writes outputs.
 const MECHANISMS: [Mechanism; 3] = [Mechanism::Reads, Mechanism::Writes, Mechanism::Handover];
 
 /// A process that is followed.
@@ -64,6 +64,8 @@ pub struct Attached {
     handle: ProcessHandle,
     started: u64,
     recognition: Recognition,
+    /// Outputs are known, by the names of their writers.
+    follows_outputs: bool,
     model: Model,
     catalogue: Catalogue,
     /// Files that are no SSTables, or not listed yet.
@@ -120,16 +122,13 @@ impl Attached {
             .or_else(coldstream_io::sys::process::machine_memory_bytes);
         let warm_bytes = (memory.unwrap_or(0) / MEMORY_SHARE).min(WARM_BYTES_MAX);
         let catalogue = Catalogue::of_process(pid)?;
-        let mut model = Model::default();
-        if let Some(pages) = catalogue.usual_readahead_pages(&mounts) {
-            model.set_usual_readahead(pages);
-        }
         Ok(Self {
             pid,
             handle,
             started,
             recognition: Recognition::Names,
-            model,
+            follows_outputs: true,
+            model: Model::default(),
             catalogue,
             unknown: HashSet::new(),
             heat: (0..HEAT_BYTES / 8).map(|_| AtomicU64::new(0)).collect(),
@@ -176,6 +175,28 @@ impl Attached {
     /// How compactions are known from now on. By names, unless this is called.
     pub fn recognise(&mut self, recognition: Recognition) {
         self.recognition = recognition;
+        if recognition == Recognition::Advice {
+            self.follows_outputs = false;
+            self.mechanisms = Mechanisms::of(&[Mechanism::Reads]);
+            self.note_readahead();
+        }
+    }
+
+    /// The readahead of the devices. It may be changed at any time.
+    fn note_readahead(&mut self) {
+        for device in self.catalogue.devices() {
+            let kib = block_device::read_ahead_kib_of_files(device);
+            if let Some(pages) = kib.and_then(|kib| u32::try_from(kib * 1024 / PAGE_BYTES).ok()) {
+                self.model.set_usual_readahead(device, pages);
+            }
+        }
+    }
+
+    /// A thread with the name of a background thread has written, though there was none at the start.
+    fn begin_to_follow_outputs(&mut self) {
+        self.follows_outputs = true;
+        self.mechanisms = self.mechanisms.with(Mechanisms::of(&MECHANISMS));
+        self.put_switches();
     }
 
     /// Another process lowers priorities ([`crate::priorities`]), as the status page says.
@@ -264,6 +285,12 @@ impl Attached {
         }
         match (origin, event.what) {
             (Origin::Foreground, What::Read) => self.record_heat(event),
+            (Origin::Background, What::Added) if self.model.is_written_by(event) => {
+                self.count(Counter::WriteBytes, event.pages * PAGE_BYTES);
+                if !self.follows_outputs {
+                    self.begin_to_follow_outputs();
+                }
+            }
             (Origin::Background, What::Read) => {
                 self.count(Counter::BackgroundReads, 1);
                 self.count(Counter::BackgroundBytes, event.pages * PAGE_BYTES);
@@ -276,8 +303,10 @@ impl Attached {
         let Some(HeatNow { heat, epoch }) = self.heat_now() else {
             return;
         };
-        self.epochs.record_pages(event.pages);
-        let (offset, length) = (event.page * PAGE_BYTES, event.pages * PAGE_BYTES);
+        // Where in its last page a read ends is not known. A block of another read may begin there.
+        let pages = event.pages.saturating_sub(1).max(1);
+        self.epochs.record_pages(pages);
+        let (offset, length) = (event.page * PAGE_BYTES, pages * PAGE_BYTES);
         match heat.touch(event.file.key(), offset, length, epoch) {
             Touched::FirstSinceWarmed => self.count(Counter::HandoverRangesHit, 1),
             Touched::Displaced => self.count(Counter::HeatDisplaced, 1),
@@ -325,6 +354,9 @@ impl Attached {
         // A number may be given out again, to an SSTable.
         if self.model.look().is_multiple_of(REST_LOOKS) {
             self.unknown.clear();
+            if self.recognition == Recognition::Advice {
+                self.note_readahead();
+            }
         }
     }
 
@@ -332,9 +364,12 @@ impl Attached {
         if self.model.waits_for_sign() {
             self.catalogue.list();
         }
-        if self.catalogue.take_new() {
-            self.new_at = Some(self.model.look());
-        }
+        let Some(age) = self.catalogue.take_youngest() else {
+            return;
+        };
+        let looks = u64::try_from(age.as_nanos() / LOOK.as_nanos()).unwrap_or(u64::MAX);
+        let appeared = self.model.look().checked_sub(looks);
+        self.new_at = self.new_at.max(appeared);
     }
 
     /// Holds the inputs of compactions open: the last output is published just before they are deleted.
@@ -447,8 +482,8 @@ impl Attached {
 
     fn act_on_sstable(&mut self, id: FileId, kind: FileKind) {
         let look = self.model.look();
-        let is_due = self.model.file(id).is_some_and(|it| it.take_turn(look));
-        if !is_due {
+        let pages = self.model.file(id);
+        if !pages.is_some_and(|it| it.take_turn(look) && it.has_to_do(look)) {
             return;
         }
         let Some(file) = self.open(id) else {
@@ -483,7 +518,8 @@ impl Attached {
         if let Some(pages) = self.model.file(id)
             && pages.try_to_finish(is_written, look)
         {
-            pages.hand_over();
+            let stayed = pages.hand_over();
+            self.count(Counter::WriteBytesBuffered, stayed * PAGE_BYTES);
             // Of a file that had this number before.
             self.forget_heat(id, file);
             self.due.push_back(Due { id, writer, kind });
@@ -541,35 +577,38 @@ impl Attached {
         let Some(pages) = self.model.file(id) else {
             return true;
         };
-        let (mut dropped, mut is_written) = (0, true);
+        let (mut dropped, mut stayed, mut is_written) = (0, 0, true);
         for range in pages.to_drop(look).into_iter().flat_map(dropping::pieces) {
             if !is_on {
+                stayed += range.end - range.start;
                 pages.release(range);
                 continue;
             }
             let (offset, length) = dropping::bytes(&range);
-            let found = residency::of_range(file, offset, length);
-            let unwritten = found.ok().and_then(|found| found.unwritten_pages);
-            if unwritten != Some(0) {
+            let found = residency::of_range(file, offset, length).ok();
+            if found.and_then(|found| found.unwritten_pages) != Some(0) {
                 let _ = sync_file_range::start_write_back(file, offset, length);
                 is_written = false;
                 continue;
             }
-            let left = dropping::drop_range(file, &range);
+            let resident = found.map(|found| found.resident_pages);
+            let left = dropping::drop_resident(file, &range, resident);
             dropped += left.dropped;
             left.gone.into_iter().for_each(|gone| pages.release(gone));
             pages.put_off(range);
         }
-        self.count(Counter::WriteBytes, dropped * PAGE_BYTES);
         self.count(Counter::WriteBytesDropBehind, dropped * PAGE_BYTES);
+        self.count(Counter::WriteBytesBuffered, stayed * PAGE_BYTES);
         is_written
     }
 
-    /// Warms the hot pages of one finished output, if there is one. It may take two seconds.
-    pub fn hand_over_next(&mut self) {
-        if let Some(due) = self.due.pop_front() {
-            self.hand_over(&due);
-        }
+    /// Warms the hot pages of one finished output. It may take two seconds. Returns whether there was one.
+    pub fn hand_over_next(&mut self) -> bool {
+        let Some(due) = self.due.pop_front() else {
+            return false;
+        };
+        self.hand_over(&due);
+        true
     }
 
     fn hand_over(&mut self, due: &Due) {
@@ -581,7 +620,7 @@ impl Attached {
                 self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
                 self.count(Counter::HandoverCutShort, u64::from(warmed.is_cut_short));
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
-                self.count(Counter::HandoverRangesWarmed, warmed.hot_pages_warm);
+                self.count(Counter::HandoverRangesWarmed, warmed.ranges_warmed);
             }
             Some(Err(Error::Unsupported(_))) => self.count(Counter::HandoverDeclined, 1),
             Some(Err(Error::OutOfMemory)) => self.count(Counter::HandoverShortOfMemory, 1),

@@ -62,6 +62,19 @@ impl PageSet {
         self.count == 0
     }
 
+    /// The number of pages.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Whether any page is in both sets.
+    #[must_use]
+    pub fn has_any_of(&self, other: &Self) -> bool {
+        let mut words = self.words.iter().zip(&other.words);
+        words.any(|(one, other)| one & other != 0)
+    }
+
     /// Adds all pages of another set.
     pub fn unite(&mut self, other: &Self) {
         if other.is_empty() {

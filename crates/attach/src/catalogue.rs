@@ -3,11 +3,8 @@
 //! It holds the directories open, and no SSTable: an open descriptor would keep the space of a deleted file.
 
 use crate::event::FileId;
-use coldstream_host::block_device::BlockDevice;
-use coldstream_host::mounts::{self, Mount};
-use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_policy::{FileKind, Profile};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,17 +12,33 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirEntryExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// A directory is listed at most this often, and for a fiftieth of the time at most.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
 const LIST_SHARE: u32 = 50;
+/// Two changes within a tick of the kernel's clock may have the same time: ten milliseconds (`CONFIG_HZ=100`), and as much again.
+const TICK: Duration = Duration::from_millis(20);
 
 #[derive(Debug)]
 struct Directory {
     handle: File,
     device: u64,
-    path: PathBuf,
+    /// The time of its last change when it was listed; `None` if a later one may have the same time.
+    listed: Option<SystemTime>,
+}
+
+impl Directory {
+    /// The time of its last change, unless another one may have the same time.
+    fn changed(&self) -> Option<SystemTime> {
+        let changed = self.handle.metadata().ok()?.modified().ok()?;
+        (age_of(changed)? > TICK).then_some(changed)
+    }
+}
+
+/// `None` for a time to come.
+fn age_of(time: SystemTime) -> Option<Duration> {
+    SystemTime::now().duration_since(time).ok()
 }
 
 /// Filesystems whose files have other numbers for the kernel's page cache than `stat(2)` tells.
@@ -48,13 +61,27 @@ fn refuse_strange(directory: &File, path: &Path) -> io::Result<()> {
     }
 }
 
+/// The name of an SSTable.
+#[derive(Debug)]
+struct Named {
+    /// The number of its directory.
+    place: usize,
+    name: OsString,
+    kind: FileKind,
+    /// The number of the listing that found it last.
+    listing: u64,
+}
+
 /// Directories of SSTables, and the names in them.
 #[derive(Debug)]
 pub struct Catalogue {
     directories: Vec<Directory>,
-    names: HashMap<FileId, (usize, OsString, FileKind)>,
+    names: HashMap<FileId, Named>,
+    /// The number of the last listing.
+    listing: u64,
     next_list: Instant,
-    has_new: bool,
+    /// The age of the youngest SSTable that has appeared.
+    youngest: Option<Duration>,
 }
 
 impl Catalogue {
@@ -89,36 +116,32 @@ impl Catalogue {
             directories.push(Directory {
                 handle,
                 device,
-                path,
+                listed: None,
             });
         }
         if directories.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
         }
+        Ok(Self::of_directories(directories))
+    }
+
+    fn of_directories(directories: Vec<Directory>) -> Self {
         let mut catalogue = Self {
             directories,
             names: HashMap::new(),
+            listing: 0,
             next_list: Instant::now(),
-            has_new: false,
+            youngest: None,
         };
         catalogue.list();
-        catalogue.has_new = false;
-        Ok(catalogue)
+        catalogue
     }
 
-    /// The most that the kernel reads ahead in these directories without advice, in pages. `None` unless it is
-    /// known of all of them.
+    /// The devices of the directories, each once.
     #[must_use]
-    pub fn usual_readahead_pages(&self, mounts: &[Mount]) -> Option<u32> {
-        let kib = |directory: &Directory| {
-            let mount = mounts::of_path(&directory.path, mounts)?;
-            BlockDevice::of_mount(mount)?.read_ahead_kib_of_mount(mount)
-        };
-        let mut most = 0;
-        for directory in &self.directories {
-            most = most.max(kib(directory)?);
-        }
-        u32::try_from(most * 1024 / PAGE_BYTES).ok()
+    pub fn devices(&self) -> BTreeSet<u64> {
+        let directories = self.directories.iter();
+        directories.map(|directory| directory.device).collect()
     }
 
     /// Number of SSTables.
@@ -127,48 +150,78 @@ impl Catalogue {
         self.names.len()
     }
 
-    /// Lists the directories anew, unless that was a short time ago. Returns whether it did.
+    /// Lists the directories that have changed, unless that was a short time ago. Returns whether all names are known now.
     pub fn list(&mut self) -> bool {
         let started = Instant::now();
         if started < self.next_list {
             return false;
         }
-        let before = std::mem::take(&mut self.names);
-        for (place, directory) in self.directories.iter().enumerate() {
-            let path = format!("/proc/self/fd/{}", directory.handle.as_raw_fd());
-            let Ok(entries) = fs::read_dir(path) else {
-                // No descriptor is left. What is known stays.
-                let known = before.iter().filter(|(_, known)| known.0 == place);
-                (self.names).extend(known.map(|(id, known)| (*id, known.clone())));
-                continue;
-            };
-            for entry in entries.flatten() {
-                let name = entry.file_name();
-                let kind = Profile::Auto.kind_of_file(name.as_bytes());
-                if kind.is_sstable() {
-                    let id = FileId {
-                        device: directory.device,
-                        inode: entry.ino(),
-                    };
-                    let known = before.get(&id).is_some_and(|(_, known, _)| *known == name);
-                    self.has_new |= !known;
-                    self.names.insert(id, (place, name, kind));
-                }
-            }
+        self.listing += 1;
+        let places = 0..self.directories.len();
+        let listed: HashSet<usize> = places
+            .filter(|place| self.list_if_changed(*place))
+            .collect();
+        let listing = self.listing;
+        if !listed.is_empty() {
+            (self.names).retain(|_, it| it.listing == listing || !listed.contains(&it.place));
         }
         self.next_list = Instant::now() + LIST_PAUSE.max(started.elapsed() * LIST_SHARE);
         true
     }
 
-    /// Whether an SSTable has appeared since this was asked last.
-    pub fn take_new(&mut self) -> bool {
-        std::mem::take(&mut self.has_new)
+    /// Returns whether it did.
+    fn list_if_changed(&mut self, place: usize) -> bool {
+        let Some(directory) = self.directories.get_mut(place) else {
+            return false;
+        };
+        // Before it is read: a change during that is seen the next time.
+        let changed = directory.changed();
+        if changed.is_some() && changed == directory.listed {
+            return false;
+        }
+        let path = format!("/proc/self/fd/{}", directory.handle.as_raw_fd());
+        let Ok(entries) = fs::read_dir(path) else {
+            // No descriptor is left. What is known stays.
+            directory.listed = None;
+            return false;
+        };
+        directory.listed = changed;
+        let device = directory.device;
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let kind = Profile::Auto.kind_of_file(name.as_bytes());
+            if !kind.is_sstable() {
+                continue;
+            }
+            let inode = entry.ino();
+            let named = Named {
+                place,
+                name,
+                kind,
+                listing: self.listing,
+            };
+            let before = self.names.insert(FileId { device, inode }, named);
+            let is_known = before.is_some_and(|before| before.name == entry.file_name());
+            // What is there from the start on is no news.
+            if !is_known
+                && self.listing > 1
+                && let Some(age) = age_of_file(&entry)
+            {
+                self.youngest = Some(self.youngest.map_or(age, |youngest| youngest.min(age)));
+            }
+        }
+        true
+    }
+
+    /// The age of the youngest SSTable that was listed for the first time since this was asked last.
+    pub fn take_youngest(&mut self) -> Option<Duration> {
+        self.youngest.take()
     }
 
     /// The kind of a file, if it is an SSTable that was listed.
     #[must_use]
     pub fn kind(&self, id: FileId) -> Option<FileKind> {
-        self.names.get(&id).map(|(_, _, kind)| *kind)
+        self.names.get(&id).map(|named| named.kind)
     }
 
     /// Opens an SSTable for a moment; `None` if it is gone, or its name is another file's by now.
@@ -179,9 +232,9 @@ impl Catalogue {
 
     /// The same, and what it is.
     pub(crate) fn open_with_kind(&self, id: FileId) -> Option<(File, FileKind)> {
-        let (place, name, kind) = self.names.get(&id)?;
-        let directory = self.directories.get(*place)?.handle.as_raw_fd();
-        let path = PathBuf::from(format!("/proc/self/fd/{directory}")).join(name);
+        let named = self.names.get(&id)?;
+        let directory = self.directories.get(named.place)?.handle.as_raw_fd();
+        let path = PathBuf::from(format!("/proc/self/fd/{directory}")).join(&named.name);
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
@@ -189,6 +242,52 @@ impl Catalogue {
             .ok()?;
         let metadata = file.metadata().ok()?;
         let is_it = metadata.is_file() && metadata.ino() == id.inode && metadata.dev() == id.device;
-        is_it.then_some((file, *kind))
+        is_it.then_some((file, named.kind))
+    }
+}
+
+/// Since a file was made; where the filesystem does not say that, since it was written.
+fn age_of_file(entry: &fs::DirEntry) -> Option<Duration> {
+    let metadata = entry.metadata().ok()?;
+    age_of(metadata.created().or_else(|_| metadata.modified()).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_directory_is_listed_after_a_change_and_a_new_sstable_has_an_age() {
+        let scene = tempfile::tempdir().unwrap();
+        let directory = Directory {
+            handle: File::open(scene.path()).unwrap(),
+            device: scene.path().metadata().unwrap().dev(),
+            listed: None,
+        };
+        let mut catalogue = Catalogue::of_directories(vec![directory]);
+        let listed = |catalogue: &mut Catalogue| {
+            catalogue.next_list = Instant::now();
+            assert!(catalogue.list());
+            catalogue.directories[0].listed
+        };
+        assert_eq!((catalogue.count(), catalogue.take_youngest()), (0, None));
+        let path = scene.path().join("000007.sst");
+        let made = Instant::now();
+        File::create(&path).unwrap();
+        // The change is younger than a tick, or was seen by a listing after that.
+        while listed(&mut catalogue).is_none() {
+            std::thread::sleep(TICK / 4);
+        }
+        assert_eq!(catalogue.count(), 1);
+        let age = catalogue.take_youngest().unwrap();
+        assert!(age < made.elapsed() + TICK, "{age:?}");
+        // Names that are known stay without being read again.
+        catalogue.names.clear();
+        let before = catalogue.directories[0].listed;
+        assert_eq!(listed(&mut catalogue), before);
+        assert_eq!((catalogue.count(), catalogue.take_youngest()), (0, None));
+        std::fs::rename(&path, scene.path().join("000008.sst")).unwrap();
+        listed(&mut catalogue);
+        assert_eq!(catalogue.count(), 1);
     }
 }

@@ -42,8 +42,12 @@ fn resident(file: &File, pages: &Range<u64>) -> Option<u64> {
 
 /// Drops pages. Counts nothing where the kernel does not tell of residency.
 pub(crate) fn drop_range(file: &File, pages: &Range<u64>) -> Dropped {
+    drop_resident(file, pages, resident(file, pages))
+}
+
+/// The same, where so many of them are known to be resident.
+pub(crate) fn drop_resident(file: &File, pages: &Range<u64>, before: Option<u64>) -> Dropped {
     let (offset, length) = bytes(pages);
-    let before = resident(file, pages);
     let _ = fadvise::advise(file, offset, length, libc::POSIX_FADV_DONTNEED);
     let (Some(before), Some(after)) = (before, resident(file, pages)) else {
         let gone = std::iter::once(pages.clone()).collect();

@@ -27,12 +27,26 @@ impl IdlePolicy {
 
     /// Does work that may hold what others wait for.
     pub(crate) fn as_others_do<T>(&self, work: impl FnOnce() -> T) -> T {
-        if !self.is_idle {
-            return work();
+        let _as_others = self.as_others();
+        work()
+    }
+
+    /// The thread runs as others do until this is dropped. Not twice at once.
+    pub(crate) fn as_others(&self) -> AsOthers {
+        if self.is_idle {
+            let _ = thread_priority::run_as_others_do();
         }
-        let _ = thread_priority::run_as_others_do();
-        let result = work();
-        let _ = thread_priority::run_only_when_idle();
-        result
+        AsOthers(self.is_idle)
+    }
+}
+
+/// The policy is left for a while.
+pub(crate) struct AsOthers(bool);
+
+impl Drop for AsOthers {
+    fn drop(&mut self) {
+        if self.0 {
+            let _ = thread_priority::run_only_when_idle();
+        }
     }
 }

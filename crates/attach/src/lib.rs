@@ -27,6 +27,7 @@ mod programs;
 pub mod session;
 pub mod tracer;
 pub mod trails;
+pub mod usual_readahead;
 pub mod warming;
 
 pub use attached::Attached;

@@ -8,6 +8,7 @@ use crate::event::{Call, Event, FileId, What};
 use crate::look::REST_LOOKS;
 use crate::tracer::Recognition;
 use crate::trails::{Reader, Trails};
+use crate::usual_readahead::UsualReadahead;
 use coldstream_policy::{Profile, Role};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -55,18 +56,6 @@ impl Origin {
         }
     }
 }
-
-/// The compaction that a thread works for. Where only advice tells, threads say nothing: all are one.
-fn worker(event: &Event, origin: Origin) -> u32 {
-    if origin == Origin::Background {
-        event.thread
-    } else {
-        ANY_THREAD
-    }
-}
-
-/// A worker whose thread is not known. No thread has this number.
-const ANY_THREAD: u32 = 0;
 
 /// An output of a compaction, and who writes it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -124,14 +113,13 @@ pub struct Model {
     inputs: HashMap<u32, Vec<FileId>>,
     trails: Trails,
     look: u64,
-    /// Readahead without advice, in pages.
-    usual_readahead_pages: Option<u32>,
+    usual_readahead: UsualReadahead,
 }
 
 impl Model {
-    /// A descriptor with more readahead than that was advised to be sequential. Unless this is known, none is.
-    pub fn set_usual_readahead(&mut self, pages: u32) {
-        self.usual_readahead_pages = Some(pages);
+    /// The readahead of a device's files without advice. Unless it is known, no descriptor is taken for advised.
+    pub fn set_usual_readahead(&mut self, device: u64, pages: u32) {
+        self.usual_readahead.set(device, pages);
     }
 
     /// Takes an event in. Returns whose it was, as far as that is known by now.
@@ -153,8 +141,7 @@ impl Model {
         let file = self.files.entry(id).or_default();
         match (origin, event.what) {
             (Origin::Descriptor(descriptor), What::ReadAhead(window)) => {
-                let usual = self.usual_readahead_pages;
-                let is_advised = usual.is_some_and(|usual| window > usual);
+                let is_advised = self.usual_readahead.is_advised(id.device, window);
                 self.trails.show(id, descriptor, is_advised, look);
             }
             (Origin::Descriptor(_), What::Added) => {
@@ -166,17 +153,15 @@ impl Model {
                 let reader = self.trails.read(event.thread, id, descriptor, &pages, look);
                 let Reader::Compaction(added) = reader else {
                     file.brought.remove(pages);
-                    if reader == Reader::Foreground {
-                        return Origin::Foreground;
-                    }
-                    self.note_input(event, origin);
-                    return Origin::InOrder;
+                    return match reader {
+                        Reader::InOrder => Origin::InOrder,
+                        _ => Origin::Foreground,
+                    };
                 };
                 added.into_iter().for_each(|pages| file.bring(pages));
                 let since = file.advised_since.filter(|_| !file.rests(look));
                 file.advised_since = since.or(Some(look));
                 file.read(pages, look);
-                self.note_input(event, origin);
                 return Origin::Background;
             }
             (Origin::Background, What::Added) => {
@@ -196,7 +181,7 @@ impl Model {
                         file.written_from = look;
                     }
                     file.written_end = file.written_end.max(pages.end);
-                    file.output = Output::Grows(worker(event, origin));
+                    file.output = Output::Grows(event.thread);
                 }
             }
             (Origin::Background, What::Read) => {
@@ -205,7 +190,7 @@ impl Model {
                     file.output = Output::No;
                 }
                 file.read(pages, look);
-                self.note_input(event, origin);
+                self.note_input(event);
             }
             (_, What::ReadAhead(_)) => {}
             _ => file.brought.remove(pages),
@@ -213,9 +198,20 @@ impl Model {
         origin
     }
 
-    fn note_input(&mut self, event: &Event, origin: Origin) {
-        let worker = worker(event, origin);
-        let inputs = self.inputs.entry(worker).or_default();
+    /// Whether these pages came in by a write of a compaction.
+    #[must_use]
+    pub fn is_written_by(&self, event: &Event) -> bool {
+        match event.call {
+            Some(call) => matches!(call, Call::Write(_)),
+            None => {
+                let file = self.files.get(&event.file);
+                file.is_some_and(|file| matches!(file.output, Output::Grows(_)))
+            }
+        }
+    }
+
+    fn note_input(&mut self, event: &Event) {
+        let inputs = self.inputs.entry(event.thread).or_default();
         // The latest one first: most reads are of it.
         if inputs.last() != Some(&event.file) && !inputs.contains(&event.file) {
             if inputs.len() >= INPUTS_MAX {
@@ -424,6 +420,12 @@ impl FileState {
         is_due
     }
 
+    /// Whether a look may find something to do: pages to drop, to release, or an output to finish.
+    #[must_use]
+    pub fn has_to_do(&self, look: u64) -> bool {
+        self.is_awaited() || self.rests(look) || self.brought.has_any_of(&self.done)
+    }
+
     /// Whether no compaction will come back to it.
     fn is_abandoned(&self, look: u64) -> bool {
         look.saturating_sub(self.last_look) > ABANDONED_LOOKS
@@ -469,10 +471,10 @@ impl FileState {
         self.done_lately.insert(pages);
     }
 
-    /// Its hot pages are warmed now. What could not be dropped stays.
-    pub fn hand_over(&mut self) {
+    /// Its hot pages are warmed now. What could not be dropped stays: so many pages.
+    pub fn hand_over(&mut self) -> u64 {
         self.output = Output::HandedOver;
-        self.brought.take();
+        self.brought.take().count()
     }
 
     /// They were dropped, or shall stay.
@@ -564,7 +566,7 @@ mod tests {
                 call: Some(Call::Read(9)),
                 ..event(what, "", 0..8)
             };
-            model.set_usual_readahead(32);
+            model.set_usual_readahead(FILE.device, 32);
             record(&mut model, &advised);
         }
         model.end_look();
@@ -589,7 +591,7 @@ mod tests {
     #[test]
     fn an_advised_scan_from_the_middle_protects_what_it_reads() {
         let mut model = Model::default();
-        model.set_usual_readahead(32);
+        model.set_usual_readahead(FILE.device, 32);
         let whats = [What::ReadAhead(64), What::Added, What::Read];
         for (what, pages) in whats.into_iter().zip([64..65, 64..96, 64..65]) {
             let advised = Event {
@@ -619,7 +621,7 @@ mod tests {
         assert_eq!(output(&mut model), Some(Output::Grows(7)));
         model.file(FILE).unwrap().finish(7, 0);
         assert_eq!(to_drop(&mut model), vec![0..8; 1]);
-        model.file(FILE).unwrap().hand_over();
+        assert_eq!(model.file(FILE).unwrap().hand_over(), 8);
         assert!(to_drop(&mut model).is_empty());
         // Later it is an input. Its pages come in by reads, or by `readahead(2)`.
         record(&mut model, &by(Call::Other, What::Added, 0..2));
@@ -682,7 +684,7 @@ mod tests {
         assert!(wanted(&model, None).is_empty() && wanted(&model, Some(8)).is_empty());
         model.file(FILE).unwrap().finish(7, 0);
         assert_eq!(wanted(&model, None), HashSet::from([input]));
-        model.file(FILE).unwrap().hand_over();
+        assert_eq!(model.file(FILE).unwrap().hand_over(), 8);
         assert!(wanted(&model, None).is_empty());
         assert_eq!(wanted(&model, Some(7)), HashSet::from([input]));
     }
@@ -690,7 +692,7 @@ mod tests {
     #[test]
     fn time_without_a_processor_is_no_rest() {
         let mut model = Model::default();
-        model.set_usual_readahead(32);
+        model.set_usual_readahead(FILE.device, 32);
         let by_descriptor = |what, pages| Event {
             call: Some(Call::Read(9)),
             ..event(what, "", pages)
@@ -731,7 +733,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_in_order_without_advice_are_of_an_input_and_protect_it() {
+    fn reads_in_order_without_advice_protect_their_pages() {
         let mut model = Model::default();
         record(&mut model, &event(What::Added, "rocksdb:low", 0..8));
         let read = |page: u64| Event {
@@ -743,7 +745,6 @@ mod tests {
             .collect();
         assert_eq!(origins[..3], [Origin::Foreground; 3]);
         assert_eq!(origins[3..], [Origin::InOrder; 2]);
-        assert_eq!(model.take_inputs(ANY_THREAD), [FILE]);
         for _ in 0..=ABANDONED_LOOKS {
             model.end_look();
         }

@@ -7,6 +7,11 @@ use crate::tracer::Tracer;
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// Longer a session does not wait for idle processors to take events in: inputs that are deleted keep their space meanwhile.
+const LATE: Duration = Duration::from_millis(250);
+/// The time is asked at each so many events.
+const EVENTS_A_CHECK: u32 = 1024;
+
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -24,9 +29,10 @@ pub fn run(
     mut ended: impl FnMut(u32),
 ) -> Ended {
     let policy = IdlePolicy::begin();
+    let mut first = 0;
     loop {
         attached.iter_mut().for_each(Attached::catch_up);
-        take_events(tracer, &mut attached);
+        take_events_when_idle(&policy, tracer, &mut attached);
         attached.retain(|target| {
             let is_alive = !target.has_ended();
             if !is_alive {
@@ -38,7 +44,7 @@ pub fn run(
         if attached.is_empty() {
             return Ended::Processes;
         }
-        let warmed_for = policy.as_others_do(|| act(tracer, &mut attached));
+        let warmed_for = policy.as_others_do(|| act(tracer, &mut attached, &mut first));
         if is_over() {
             return Ended::Asked;
         }
@@ -47,9 +53,20 @@ pub fn run(
     }
 }
 
-/// Gives each event to its process.
-fn take_events(tracer: &mut Tracer, attached: &mut [Attached]) {
+/// Gives each event to its process. While all processors are busy it soon asks for its share of one.
+fn take_events_when_idle(policy: &IdlePolicy, tracer: &mut Tracer, attached: &mut [Attached]) {
+    let (began, mut events, mut hurry) = (Instant::now(), 0_u32, None);
+    take_events(tracer, attached, || {
+        events = events.wrapping_add(1);
+        if events.is_multiple_of(EVENTS_A_CHECK) && hurry.is_none() && began.elapsed() > LATE {
+            hurry = Some(policy.as_others());
+        }
+    });
+}
+
+fn take_events(tracer: &mut Tracer, attached: &mut [Attached], mut each: impl FnMut()) {
     let lost = tracer.drain(|event| {
+        each();
         let mut targets = attached.iter_mut();
         if let Some(target) = targets.find(|target| target.pid() == event.process) {
             target.record(event);
@@ -62,13 +79,13 @@ fn take_events(tracer: &mut Tracer, attached: &mut [Attached]) {
     }
 }
 
-/// Drops what is due, and then warms what is. Returns how long it has warmed.
-fn act(tracer: &mut Tracer, attached: &mut [Attached]) -> Duration {
+/// Drops what is due, and then warms one output. Returns how long it has warmed. The process at `first` has the first turn.
+fn act(tracer: &mut Tracer, attached: &mut [Attached], first: &mut usize) -> Duration {
     for place in 0..attached.len() {
         let files = attached.get_mut(place).map(Attached::begin_look);
         for id in files.unwrap_or_default() {
             // A page that somebody has read since the last file stays.
-            take_events(tracer, attached);
+            take_events(tracer, attached, || ());
             if let Some(target) = attached.get_mut(place) {
                 target.act_on(id);
             }
@@ -79,6 +96,11 @@ fn act(tracer: &mut Tracer, attached: &mut [Attached]) -> Duration {
     }
     // Last: it may take two seconds, and nothing may be dropped by what was seen before.
     let started = Instant::now();
-    attached.iter_mut().for_each(Attached::hand_over_next);
+    let count = attached.len();
+    *first %= count.max(1);
+    attached.rotate_left(*first);
+    let has_warmed = attached.iter_mut().position(Attached::hand_over_next);
+    attached.rotate_right(*first);
+    *first += has_warmed.map_or(0, |place| place + 1);
     started.elapsed()
 }

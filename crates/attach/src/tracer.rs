@@ -202,7 +202,10 @@ impl Tracer {
 
     /// Takes all events since the last time. Returns how many were lost meanwhile.
     pub fn drain(&mut self, mut visit: impl FnMut(&Event)) -> u64 {
-        self.drain_ring(&mut visit);
+        if self.drain_ring(&mut visit) == 0 {
+            // None is lost while there is room.
+            return 0;
+        }
         let lost = self.lost.find(0).unwrap_or(self.lost_before);
         let lost_now = lost.saturating_sub(self.lost_before);
         self.lost_before = lost;
@@ -213,12 +216,16 @@ impl Tracer {
         lost_now
     }
 
-    fn drain_ring(&mut self, visit: &mut impl FnMut(&Event)) {
+    /// Returns the number of records, also of those that are no event.
+    fn drain_ring(&mut self, visit: &mut impl FnMut(&Event)) -> u64 {
+        let mut records = 0;
         self.ring.drain(|words| {
+            records += 1;
             if let Some(event) = Event::decode(words) {
                 visit(&event);
             }
         });
+        records
     }
 }
 

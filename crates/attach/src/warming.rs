@@ -9,7 +9,6 @@ use coldstream_policy::heat::{Heat, Origin};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, ReadAt};
 use std::fs::File;
-use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// The search for hot ranges ends after this time, and warming after twice of it.
@@ -36,15 +35,15 @@ pub struct HeatNow<'a> {
 /// What was warmed.
 #[derive(Debug, Default)]
 pub struct Warmed {
-    /// Pages that were hot, and are warm.
-    pub hot_pages_warm: u64,
+    /// Ranges that were hot, and are warm: the first read of each is a hit.
+    pub ranges_warmed: u64,
     /// It took too long: later hot pages were left out, or some hot places were not found.
     pub is_cut_short: bool,
     /// Pages that were hot.
     pub pages_hot: u64,
     /// Pages that were hot, and too many.
     pub pages_left_out: u64,
-    /// Pages that were read, with those of index and filters.
+    /// Pages that were read.
     pub pages_warmed: u64,
 }
 
@@ -74,7 +73,6 @@ pub fn warm(
     let is_over = || started.elapsed() > SEARCH_MAX;
     let HeatNow { heat, epoch } = now;
     let mut blocks = Output::read(&SsTable::open(file)?, &is_over)?;
-    let data_end = blocks.data_bytes() / PAGE_BYTES * PAGE_BYTES;
     inputs.retain(|input| {
         if *input == output {
             return false;
@@ -96,20 +94,20 @@ pub fn warm(
         !taken.unwrap_or(false)
     });
     let is_search_over = is_over();
-    let pieces = blocks.pieces()?;
+    let metadata = blocks.metadata();
+    let mut pieces = blocks.pieces()?;
+    pieces.extend(metadata);
     let limits = Limits {
         heat_min: SHARE_MIN,
         pages_max,
     };
     let plan = Plan::choose(pieces.iter().copied(), limits)?;
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
-    let ranges = plan.ranges(RANGE_BYTES).chain(end_of(file, data_end)?);
+    let ranges = plan.ranges(RANGE_BYTES);
     let warmed = warm::warm(file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
     let warm_end = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
-    remember(now, output, &plan, &pieces, warm_end)?;
-    let warm = plan.pages.iter().filter(|page| page.number < warm_end);
     Ok(Warmed {
-        hot_pages_warm: warm.count() as u64,
+        ranges_warmed: remember(now, output, &plan, &pieces, warm_end)?,
         is_cut_short: warmed.cut_short_at.is_some() || is_search_over,
         pages_hot: plan.hot_pages(),
         pages_left_out: plan.left_out.len() as u64,
@@ -117,32 +115,28 @@ pub fn warm(
     })
 }
 
-/// Index and filters, in ranges: the engine reads them first of all.
-fn end_of(file: &File, data_end: u64) -> Result<impl Iterator<Item = Range<u64>>, Error> {
-    let end = file.size().map_err(Error::Io)?.next_multiple_of(PAGE_BYTES);
-    let starts = (data_end..end).step_by(warm::RANGE_BYTES_MAX);
-    Ok(starts.map(move |start| start..end.min(start + RANGE_BYTES)))
-}
-
-/// Notes the heat that the output inherits. Planned pages from `warm_end` on are not warm: there was no time.
+/// Notes the heat that the output inherits. Planned pages from `warm_end` on are not warm: there was no time. Returns how
+/// many ranges are.
 fn remember(
     now: HeatNow<'_>,
     output: FileId,
     plan: &Plan,
     pieces: &[Piece],
     warm_end: u64,
-) -> Result<(), Error> {
+) -> Result<u64, Error> {
     let HeatNow { heat, epoch } = now;
+    let mut warmed = 0;
     for page in Plan::beginnings(pieces, KEPT_MIN)? {
-        let origin = if plan.contains(page.number) && page.number < warm_end {
-            Origin::Warmed
-        } else {
-            Origin::Estimated
+        let is_warm = plan.contains(page.number) && page.number < warm_end;
+        warmed += u64::from(is_warm);
+        let origin = match is_warm {
+            true => Origin::Warmed,
+            false => Origin::Estimated,
         };
         let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
         heat.set(output.key(), offset, warmth, origin, epoch);
     }
-    Ok(())
+    Ok(warmed)
 }
 
 #[cfg(test)]
@@ -172,7 +166,7 @@ mod tests {
         };
         let plan = Plan::choose(pieces, limits).unwrap();
         let now = HeatNow { heat, epoch };
-        remember(now, output, &plan, &pieces, 40).unwrap();
+        assert_eq!(remember(now, output, &plan, &pieces, 40).unwrap(), 1);
         let touch = |page| heat.touch(output.key(), page * PAGE_BYTES, PAGE_BYTES, epoch);
         assert!(matches!(touch(3), Touched::FirstSinceWarmed));
         assert!(matches!(touch(40), Touched::Plain));

@@ -72,10 +72,8 @@ impl BlockDevice {
     /// in use then.
     #[must_use]
     pub fn read_ahead_kib_of_mount(&self, mount: &Mount) -> Option<u64> {
-        let of_number =
-            |number| kernel_file::number(format!("/sys/class/bdi/{number}/read_ahead_kb"));
-        of_number(&mount.device)
-            .or_else(|| of_number(&self.number))
+        read_ahead_kib_of_bdi(&mount.device)
+            .or_else(|| read_ahead_kib_of_bdi(&self.number))
             .or_else(|| self.read_ahead_kib())
     }
 
@@ -90,6 +88,17 @@ impl BlockDevice {
     pub fn is_rotational(&self) -> bool {
         kernel_file::number(self.directory.join("queue/rotational")) == Some(1)
     }
+}
+
+/// The readahead of files on a device, KiB, by the number that `stat(2)` has for them.
+#[must_use]
+pub fn read_ahead_kib_of_files(device: u64) -> Option<u64> {
+    let number = number_text(device);
+    read_ahead_kib_of_bdi(&number).or_else(|| BlockDevice::with_number(&number)?.read_ahead_kib())
+}
+
+fn read_ahead_kib_of_bdi(number: &str) -> Option<u64> {
+    kernel_file::number(format!("/sys/class/bdi/{number}/read_ahead_kb"))
 }
 
 fn number_text(device: u64) -> String {
@@ -112,6 +121,10 @@ mod tests {
             if let Some(device) = BlockDevice::with_number(&number) {
                 assert!(device.read_ahead_file().is_file(), "{device:?}");
                 assert!(device.disk_number().is_some(), "{device:?}");
+                let mut parts = number.split(':').map(|part| part.parse().unwrap());
+                let (major, minor) = (parts.next().unwrap(), parts.next().unwrap());
+                let of_files = read_ahead_kib_of_files(rustix::fs::makedev(major, minor));
+                assert_eq!(of_files, device.read_ahead_kib(), "{device:?}");
             }
         }
         assert_eq!(BlockDevice::with_number("no number"), None);

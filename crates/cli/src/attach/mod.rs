@@ -64,7 +64,7 @@ pub struct AttachArguments {
     /// All processes of a systemd unit that have SSTables open
     #[arg(long, value_name = "NAME", conflicts_with = "pids")]
     unit: Option<String>,
-    /// All processes of a cgroup that have SSTables open: the directory with `cgroup.procs`
+    /// All processes of a cgroup, and of those below it, that have SSTables open: the directory with `cgroup.procs`
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["pids", "unit"])]
     cgroup: Option<PathBuf>,
     /// Lower the nice value and the I/O priority of background threads, where threads have names
@@ -181,17 +181,29 @@ fn wanted(arguments: &AttachArguments) -> anyhow::Result<(BTreeSet<u32>, bool)> 
         (None, Some(directory)) => directory.clone(),
         (None, None) => return Ok((arguments.pids.iter().copied().collect(), true)),
     };
-    let path = directory.join("cgroup.procs");
-    let text = fs::read_to_string(&path).map_err(|error| {
-        let message = format!("{}: {error}", path.display());
+    let mut pids = BTreeSet::new();
+    add_processes_of(&directory, &mut pids).map_err(|error| {
+        let message = format!("{}: {error}", directory.display());
         failure(exit::of_io(&error), message)
     })?;
-    let pids: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
     if pids.is_empty() {
-        let message = format!("{}: no process", path.display());
+        let message = format!("{}: no process", directory.display());
         return Err(failure(Exit::NotFound, message));
     }
     Ok((pids, false))
+}
+
+/// Adds the processes of a cgroup, and of those below it.
+fn add_processes_of(cgroup: &Path, pids: &mut BTreeSet<u32>) -> io::Result<()> {
+    let text = fs::read_to_string(cgroup.join("cgroup.procs"))?;
+    pids.extend(text.lines().filter_map(|line| line.parse::<u32>().ok()));
+    for entry in fs::read_dir(cgroup)?.flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            // An error: it has gone meanwhile.
+            let _ = add_processes_of(&entry.path(), pids);
+        }
+    }
+    Ok(())
 }
 
 fn cgroup_of_unit(unit: &str) -> anyhow::Result<PathBuf> {

@@ -60,30 +60,51 @@ fn drops_exactly(
     })
 }
 
+/// When an SSTable appears beside a scan.
+#[derive(Clone, Copy, Debug)]
+enum Appears {
+    Never,
+    /// Before the scan by more than the five seconds in which it would be a sign of a compaction.
+    LongBefore,
+    Afterwards,
+}
+
 #[test]
 fn a_users_long_scan_stays() {
     // Pebble's scans get their descriptor late. A scan from the start is known as there is no output.
-    for (first, writes) in [(64, true), (0, false)] {
+    for (first, sstable) in [
+        (64, Appears::Afterwards),
+        (0, Appears::Never),
+        (0, Appears::LongBefore),
+    ] {
         // The machine may reclaim some pages meanwhile, but not every time.
-        let mut tries = (0..3).map_while(|_| scan_stays(first, writes));
+        let mut tries = (0..3).map_while(|_| scan_stays(first, sstable));
         let Some(first_try) = tries.next() else {
             return;
         };
-        assert!(first_try || tries.any(|stays| stays), "from page {first}");
+        assert!(
+            first_try || tries.any(|stays| stays),
+            "from page {first}, {sstable:?}"
+        );
     }
 }
 
 /// Whether all pages of a scan stay. `None` where it cannot be tried.
-fn scan_stays(first: usize, writes: bool) -> Option<bool> {
+fn scan_stays(first: usize, sstable: Appears) -> Option<bool> {
     let mut subject = Subject::new();
     let child = attach(&subject)?;
+    if let Appears::LongBefore = sstable {
+        subject.write_sstable();
+        std::thread::sleep(Duration::from_millis(5500));
+    }
     subject.read("client", "sequential", first..PAGES);
-    if writes {
+    if let Appears::Afterwards = sstable {
         subject.write_sstable();
     }
     // Its pages would be dropped after a second at the latest.
     std::thread::sleep(Duration::from_millis(1500));
     let resident = subject.resident();
+    assert_eq!(counter(&subject.pid(), "bytes_drop_behind"), 0);
     assert_eq!(interrupt(child), Some(0));
     Some((first..PAGES).all(|page| resident.contains(&page)))
 }

@@ -66,6 +66,10 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     let words = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(1), "{words}");
     assert!(words.contains("from outside"), "{words}");
+    let refused = ended(&["ctl", "trial", &pid]);
+    let words = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{words}");
+    assert!(words.contains("times no reads"), "{words}");
     let list = String::from_utf8(ended(&["ctl", "list"]).stdout).unwrap();
     assert!(list.contains("(attach)"), "{list}");
     let status = ended(&["ctl", "status", &pid, "--all"]);
@@ -92,6 +96,26 @@ fn it_gives_every_privilege_away() {
     // The SSTable itself is not held.
     let open = coldstream_host::process::open_files(child.id()).unwrap();
     assert!(!open.contains(&subject.path()), "{open:?}");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn an_input_is_held_until_it_was_deleted_for_a_while() {
+    let mut subject = Subject::new();
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    subject.read("rocksdb:low", "random", 0..PAGES);
+    let (id, name) = (child.id(), subject.path().display().to_string());
+    // The name of a deleted file has ` (deleted)` behind it.
+    let is_held = || {
+        let open = coldstream_host::process::open_files(id).unwrap();
+        open.iter()
+            .any(|path| path.display().to_string().starts_with(&name))
+    };
+    assert!(eventually(is_held));
+    fs::remove_file(subject.path()).unwrap();
+    assert!(eventually(|| !is_held()));
     assert_eq!(interrupt(child), Some(0));
 }
 
@@ -146,8 +170,14 @@ fn a_helper_of_another_user_in_the_cgroup_is_passed_over() {
         .spawn()
         .unwrap();
     let cgroup = tempfile::tempdir().unwrap();
-    let processes = format!("{}\n{}\n", subject.pid(), helper.id());
-    fs::write(cgroup.path().join("cgroup.procs"), processes).unwrap();
+    let below = cgroup.path().join("payload");
+    fs::create_dir(&below).unwrap();
+    for (directory, process) in [
+        (cgroup.path(), helper.id().to_string()),
+        (&below, subject.pid()),
+    ] {
+        fs::write(directory.join("cgroup.procs"), process + "\n").unwrap();
+    }
     let child = attach_with(&["--cgroup", cgroup.path().to_str().unwrap()]);
     helper.kill().unwrap();
     helper.wait().unwrap();
@@ -232,7 +262,8 @@ fn with_json_each_event_is_a_line() {
     assert_eq!(attached["event"], "attached");
     assert_eq!(attached["pid"].to_string(), subject.pid());
     assert_eq!(attached["compactions_known_by"], "fadv_sequential");
-    assert_eq!(attached["mechanisms"][2], "handover");
+    // No thread has a name by which its outputs would be known.
+    assert_eq!(attached["mechanisms"], serde_json::json!(["reads"]));
     assert_eq!(interrupt(child), Some(0));
     assert_eq!(next_event(&mut lines)["event"], "detached");
     assert!(lines.next().is_none());

@@ -37,7 +37,7 @@ fn what_cannot_be_has_a_word_and_a_code() {
     for (arguments, code, word) in [
         (vec!["attach", "4194000"], 7, "no process"),
         (vec!["attach", &pid], 7, "no SSTable open"),
-        (vec!["attach", "--cgroup", "/nowhere"], 7, "cgroup.procs"),
+        (vec!["attach", "--cgroup", "/nowhere"], 7, "/nowhere"),
     ] {
         let output = ended(&arguments);
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use coldstream_control::{Mechanism, PhaseReads, Snapshot};
 use coldstream_host::process::has_ended;
+use coldstream_host::status_page;
 use coldstream_lab::interrupt;
 
 use self::guard::Guard;
@@ -106,6 +107,13 @@ pub fn run(arguments: &TrialArguments) -> anyhow::Result<()> {
     let plan = Plan::new(arguments.seconds, arguments.turns)
         .map_err(|message| failure(Exit::Usage, message))?;
     processes::running(pid)?;
+    if status_page::is_attached(pid) {
+        let message = format!(
+            "process {pid} is followed from outside by `coldstream attach`, which times no reads: compare the \
+             latencies that its clients see after `coldstream ctl off {pid}` and after `coldstream ctl on {pid}`"
+        );
+        return Err(failure(Exit::Failure, message));
+    }
     let lock = only_one::lock(pid)?;
     let switches = processes::running(pid)?.switches;
     let chosen = switch::chosen_of(pid, &arguments.only, switches.mechanisms)?;
