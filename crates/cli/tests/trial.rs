@@ -181,3 +181,27 @@ fn what_cannot_be_tried_is_an_error() {
         &["no process 4194304"],
     );
 }
+
+#[test]
+fn what_the_operator_has_switched_off_stays_off() {
+    let Some(database) = Database::start() else {
+        return;
+    };
+    let mut off = database.scene.coldstream();
+    off.args(["ctl", "off", &database.pid(), "--only", "handover"]);
+    assert_eq!(outcome(&mut off).0, 0);
+    let mut named = trial(&database, "--only handover");
+    assert_error(&mut named, 1, &["handover is switched off", "ctl on"]);
+    let mut command = trial(&database, "--seconds 4 --turns 4 --bound-ms 60000 --json");
+    let (_, stdout, stderr) = outcome(&mut command);
+    let found: serde_json::Value = serde_json::from_str(&stdout).expect(&stderr);
+    let switched = found["mechanisms"].as_array().unwrap();
+    assert!(switched.iter().any(|it| it == "reads"), "{found:#}");
+    assert!(switched.iter().all(|it| it != "handover"), "{found:#}");
+    let off = database.client.snapshot().switches.off;
+    assert!(off.contains(Mechanism::Handover) && !off.contains(Mechanism::Reads));
+    let mut all_off = database.scene.coldstream();
+    all_off.args(["ctl", "off", &database.pid()]);
+    assert_eq!(outcome(&mut all_off).0, 0);
+    assert_error(&mut trial(&database, ""), 1, &["all is switched off"]);
+}

@@ -17,7 +17,7 @@ mod states;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use coldstream_control::{Mechanism, PhaseReads, Snapshot};
+use coldstream_control::{Mechanism, Mechanisms, PhaseReads, Snapshot, Switches};
 use coldstream_host::process::has_ended;
 use coldstream_host::status_page;
 use coldstream_lab::interrupt;
@@ -66,7 +66,7 @@ pub struct TrialArguments {
     /// Number of turns: 4, 8, 12 and so on
     #[arg(long, default_value_t = 8, value_parser = plan::parse_turns)]
     turns: u32,
-    /// Switch only these mechanisms [default: all that the process has]
+    /// Switch only these mechanisms [default: all that are on]
     #[arg(long, value_name = "MECHANISM", value_delimiter = ',', value_parser = switch::mechanism)]
     only: Vec<Mechanism>,
     /// The guard's bound, as a multiple of p99 with Coldstream
@@ -98,6 +98,29 @@ fn within(text: &str, min: f64, max: f64) -> Result<f64, String> {
     }
 }
 
+/// What is switched: of what was asked for, or of all, what is on. Who has switched something off may have a reason.
+fn chosen(pid: u32, only: &[Mechanism], switches: &Switches) -> anyhow::Result<Mechanisms> {
+    let asked = switch::chosen_of(pid, only, switches.mechanisms)?;
+    let is_off = |mechanism: &Mechanism| switches.off.contains(*mechanism);
+    if let Some(name) = only.iter().find(|it| is_off(it)).map(|it| it.name()) {
+        let message = format!(
+            "{name} is switched off in process {pid}: `coldstream ctl on {pid} --only {name}` first"
+        );
+        return Err(failure(Exit::Failure, message));
+    }
+    let chosen = asked.without(switches.off);
+    if chosen.is_empty() {
+        let message = match asked.is_empty() {
+            true => format!("process {pid} has nothing that can be switched"),
+            false => {
+                format!("all is switched off in process {pid}: `coldstream ctl on {pid}` first")
+            }
+        };
+        return Err(failure(Exit::Failure, message));
+    }
+    Ok(chosen)
+}
+
 /// Makes a trial, and prints what it found.
 ///
 /// # Errors
@@ -116,13 +139,7 @@ pub fn run(arguments: &TrialArguments) -> anyhow::Result<()> {
     }
     let lock = only_one::lock(pid)?;
     let switches = processes::running(pid)?.switches;
-    let chosen = switch::chosen_of(pid, &arguments.only, switches.mechanisms)?;
-    if chosen.is_empty() {
-        return Err(failure(
-            Exit::Failure,
-            format!("process {pid} has nothing that can be switched"),
-        ));
-    }
+    let chosen = chosen(pid, &arguments.only, &switches)?;
     let states = States {
         before: switches.off,
         chosen,

@@ -9,6 +9,9 @@ use serde::Serialize;
 use super::plan::Side;
 use crate::ctl::values::{count, fine_duration, fine_percent, thousands};
 
+/// From this ratio of their compactions' rates on, two sides are not alike.
+const UNEVEN_TIMES: f64 = 1.5;
+
 /// What was counted in some time.
 #[derive(Clone, Debug, Default)]
 pub struct Counted {
@@ -287,7 +290,17 @@ impl Report {
                 );
             }
         };
-        said.to_owned() + &ratio
+        said.to_owned() + &ratio + self.uneven()
+    }
+
+    /// Words where compactions of one side read much more than those of the other.
+    fn uneven(&self) -> &'static str {
+        let rates = [&self.with, &self.without].map(|side| side.background_read_bytes_per_second);
+        let (less, more) = (rates[0].min(rates[1]), rates[0].max(rates[1]));
+        match more > less * UNEVEN_TIMES {
+            true => " Compactions did not run alike on both sides: with more --seconds they would.",
+            false => "",
+        }
     }
 }
 
@@ -409,6 +422,14 @@ pub mod tests {
         assert_eq!(few.verdict, Verdict::TooFewReads);
         assert!(few.text().contains("without too few reads (399 reads)"));
         assert_eq!(few.fewest_reads(), 399);
+        let mut uneven = clear.clone();
+        for (side, counted) in &mut uneven {
+            counted.background_bytes *= if *side == Side::With { 2 } else { 3 };
+        }
+        let even = report(&uneven, Ended::Completed).sentence();
+        uneven[0].1.background_bytes -= 1;
+        let uneven = report(&uneven, Ended::Completed).sentence();
+        assert!(!even.contains("alike") && uneven.contains("did not run alike"));
         let faster = turns([(1000, 2000), (1000, 500), (1000, 400), (1000, 3000)]);
         let faster = report(&faster, Ended::Completed).verdict;
         assert_eq!(faster, Verdict::FasterWithout);
