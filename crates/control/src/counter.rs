@@ -214,7 +214,8 @@ counters! {
     Drains = "drains": Writes, Total(Count), formerly "settled";
     /// Errors of delayed writes that were reported to the application.
     WriteErrors = "write_errors": Writes, Total(Count);
-    /// Staging ended: a call that the writer does not know.
+    /// Staging ended: a call that the writer does not know, or one that makes the file shorter. RocksDB does that to a
+    /// file for which the disk is full.
     StagingEndedCall = "staging_ended_call": Fallbacks, Total(Count), formerly "demoted_call";
     /// Staging ended: a write elsewhere than at the end of the file.
     StagingEndedPosition = "staging_ended_position": Fallbacks, Total(Count),

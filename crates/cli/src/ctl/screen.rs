@@ -321,7 +321,10 @@ fn priority(snapshot: &Snapshot) -> Vec<String> {
         let releases = count(releases, "time", "times");
         format!("given back {releases} because compaction starved")
     });
-    if snapshot.switches.mechanisms.contains(Mechanism::Priority)
+    let switches = snapshot.switches;
+    // While it is off, all values are those of before.
+    if switches.mechanisms.contains(Mechanism::Priority)
+        && !switches.off.contains(Mechanism::Priority)
         && let Some(priorities) = snapshot.priorities()
     {
         let refused = refusal::words(&priorities, snapshot.get(Counter::PriorityRefused));
@@ -397,10 +400,15 @@ fn tax(snapshot: &Snapshot) -> Vec<String> {
     vec![tax_text(&tax), misses_text(&tax)]
 }
 
-/// Fallbacks and failures that happened, with their numbers.
+/// Fallbacks and failures that happened, with their numbers. A refused nice value is none any more where no value could be
+/// refused now.
 fn irregularities(snapshot: &Snapshot) -> Vec<(Counter, u64)> {
+    let is_off = snapshot.switches.off.contains(Mechanism::Priority);
+    let priorities = snapshot.priorities().filter(|_| !is_off);
+    let is_refused = |count| priorities.is_some_and(|it| !refusal::words(&it, count).is_empty());
     (snapshot.counters())
         .filter(|(counter, value)| *value != 0 && counter.is_irregular())
+        .filter(|(counter, value)| *counter != Counter::PriorityRefused || is_refused(*value))
         .collect()
 }
 

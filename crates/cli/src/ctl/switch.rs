@@ -161,14 +161,19 @@ pub fn chosen_of(
     let chosen = Mechanisms::of(only);
     match chosen.without(mechanisms).iter().next() {
         None => Ok(chosen),
-        Some(missing) => Err(failure(
-            Exit::Failure,
-            format!(
-                "process {pid} has no {}: it was not configured when the process started \
-                 (see `coldstream run --help`)",
-                missing.name()
-            ),
-        )),
+        Some(missing) => {
+            let name = missing.name();
+            let why = match status_page::is_attached(pid) {
+                true => "it is followed from outside (see `coldstream attach --help`)",
+                false => {
+                    "it was not configured when the process started (see `coldstream run --help`)"
+                }
+            };
+            Err(failure(
+                Exit::Failure,
+                format!("process {pid} has no {name}: {why}"),
+            ))
+        }
     }
 }
 
@@ -302,14 +307,19 @@ impl Report {
             [] => "nothing".to_owned(),
             names => names.join(", "),
         };
+        // While priority is off, all values are those of before.
+        let priorities = match self.on.contains(&Mechanism::Priority.name()) {
+            true => format!(
+                "; nice {}{}; io-priority {}",
+                self.nice, self.refusal, self.io_priority
+            ),
+            false => String::new(),
+        };
         format!(
-            "process {}: on: {}; off: {}; nice {}{}; io-priority {}; took {} ms\n",
+            "process {}: on: {}; off: {}{priorities}; took {} ms\n",
             self.pid,
             list(&self.on),
             list(&self.off),
-            self.nice,
-            self.refusal,
-            self.io_priority,
             self.milliseconds
         )
     }

@@ -255,6 +255,14 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
     );
     lines.push(Line::from(title).bold());
     lines.push(switches(process));
+    // Near the top: a small screen cuts off what is below.
+    if !process.problems.is_empty() {
+        let problems = process.problems.iter();
+        let problems =
+            problems.map(|problem| format!("{} {}", problem.counter, thousands(problem.count)));
+        let text = problems.collect::<Vec<_>>().join(", ");
+        lines.push(detail("problems", text).fg(Color::Yellow));
+    }
     let foreground = &process.foreground;
     lines.push(detail(
         "foreground",
@@ -316,13 +324,6 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
                 bytes(memory.dirty_bytes)
             ),
         ));
-    }
-    if !process.problems.is_empty() {
-        let problems = process.problems.iter();
-        let problems =
-            problems.map(|problem| format!("{} {}", problem.counter, thousands(problem.count)));
-        let text = problems.collect::<Vec<_>>().join(", ");
-        lines.push(detail("problems", text).fg(Color::Yellow));
     }
     lines
 }

@@ -332,7 +332,8 @@ settings! {
     /// The destination of the library's log lines.
     ///
     /// - `stderr`: standard error, as long as it is the file that it was at the start.
-    /// - A file: lines are appended. `--log` accepts a relative path too.
+    /// - A file: lines are appended. `--log` accepts a relative path too. `coldstream run` writes its first line to standard
+    ///   error, too.
     /// - `none`: no lines.
     ///
     /// A process without SSTables writes no line. `coldstream run` creates the file as the user who runs
