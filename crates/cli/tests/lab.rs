@@ -501,6 +501,7 @@ fn driver_parameters() -> serde_json::Value {
         "reads_per_second": 1,
         "load_steps": [1],
         "seed": 1,
+        "first_pass_seconds": 30,
         "warm_up_seconds": 0,
         "idle_seconds": 0.5,
         "compaction_seconds": 0,

@@ -4,7 +4,7 @@ use coldstream_testkit::{directories, tools};
 
 mod lab_drivers;
 
-use lab_drivers::{check_runs, lab, report_of};
+use lab_drivers::{check_first_pass, check_overload, check_runs, lab, report_of};
 
 #[test]
 fn leveldb_compacts_all_the_time_while_every_value_is_right() {
@@ -54,6 +54,22 @@ fn an_option_that_leveldb_does_not_know_is_named_before_anything_is_loaded() {
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(!ended.status.success() && said.contains(named), "{said}");
         assert!(!directory.path().join("work").exists());
+    }
+}
+
+/// The driver of RocksDB has the same loop.
+#[test]
+fn reads_that_no_reader_starts_count_when_they_are_due() {
+    if tools::find_library("libleveldb.so").is_some() {
+        check_overload("leveldb", directories::on_disk().path());
+    }
+}
+
+#[test]
+fn a_first_pass_tells_what_it_has_read() {
+    if tools::find_library("libleveldb.so").is_some() {
+        let directory = directories::on_disk();
+        check_first_pass("leveldb", directory.path(), Some("libleveldb.so"));
     }
 }
 

@@ -10,7 +10,7 @@ use coldstream_testkit::process::Ended;
 
 mod lab_drivers;
 
-use lab_drivers::check_runs;
+use lab_drivers::{check_first_pass, check_overload, check_runs};
 
 /// The laboratory on Pebble. `None` where the driver is not built.
 fn lab(directory: &Path, words: &[&str]) -> Option<Ended> {
@@ -56,6 +56,16 @@ fn pebble_compacts_all_the_time_while_every_value_is_right() {
         assert_eq!(run["compaction_engine_cpu_seconds"].as_f64(), Some(0.0));
     }
     assert!(!directory.path().join("work").exists());
+}
+
+#[test]
+fn reads_of_pebble_that_no_reader_starts_count_when_they_are_due() {
+    check_overload("pebble", scratch().path());
+}
+
+#[test]
+fn a_first_pass_over_pebble_tells_what_it_has_read() {
+    check_first_pass("pebble", scratch().path(), None);
 }
 
 #[test]

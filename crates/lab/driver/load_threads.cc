@@ -16,10 +16,6 @@
 namespace driver {
 namespace {
 
-// The first pass ends after this time, however slow the device is. A hot key that was not read by
-// then is read when its turn comes.
-constexpr uint64_t kFirstPassNs = 30000000000u;
-
 // Writes that a stalled writer of a closed loop makes up for, as a time. db_bench's rate limiter
 // allows as much: it hands out a tenth of a second's bytes at once, and keeps none of them.
 constexpr double kClosedLoopBacklogNs = 1e8;
@@ -48,10 +44,10 @@ std::pair<uint64_t, uint64_t> ReadOne(const Shared& shared, const EngineReadOpti
 
 // Reads this reader's share of the hot keys once, in random order. Without it the idle phase would
 // consist of first reads to a good part: after as many random reads as there are keys, one key in e
-// has not been read.
-void FirstPass(const Shared& shared, const EngineReadOptions* options, uint64_t reader,
-               uint64_t& state, std::vector<uint64_t>& scratch) {
-  const uint64_t start_ns = NowNs();
+// has not been read. Returns how many keys it has read in its time.
+uint64_t FirstPass(const Shared& shared, const EngineReadOptions* options, uint64_t reader,
+                   uint64_t& state, std::vector<uint64_t>& scratch) {
+  const uint64_t end_ns = NowNs() + static_cast<uint64_t>(shared.parameters.first_pass_seconds * 1e9);
   std::vector<uint64_t> share;
   for (uint64_t hot = reader; hot < shared.hot_keys.Count(); hot += shared.parameters.readers) {
     share.push_back(hot);
@@ -59,10 +55,13 @@ void FirstPass(const Shared& shared, const EngineReadOptions* options, uint64_t 
   for (size_t left = share.size(); left > 1; --left) {
     std::swap(share[left - 1], share[Mix(state) % left]);
   }
+  uint64_t read = 0;
   for (uint64_t hot : share) {
-    if (NowNs() - start_ns > kFirstPassNs) break;
+    if (NowNs() >= end_ns) break;
     ReadOne(shared, options, shared.hot_keys.Number(hot), scratch);
+    ++read;
   }
+  return read;
 }
 
 // The times at which a reader's reads are due.
@@ -78,14 +77,28 @@ class DueTimes {
   std::optional<uint64_t> Wait(uint64_t& state) {
     if (shared_.parameters.loop == Loop::kClosed) return std::nullopt;
     const double uniform = static_cast<double>(Mix(state) >> 11) / 9007199254740992.0;
-    const double rate = shared_.reads_per_second.load(std::memory_order_relaxed);
-    due_ns_ -= std::log1p(-uniform) * 1e9 * readers_ / rate;
+    due_ns_ -= std::log1p(-uniform) * MeanGapNs();
     const uint64_t due_ns = static_cast<uint64_t>(due_ns_);
     SleepUntil(due_ns);
     return due_ns;
   }
 
+  // The reads that are due by now and were not started. They are counted, not drawn: there may be
+  // millions. There are none in a closed loop.
+  std::optional<Record> Unstarted() const {
+    if (shared_.parameters.loop == Loop::kClosed) return std::nullopt;
+    const uint64_t now_ns = NowNs();
+    const double late_ns = std::max(static_cast<double>(now_ns) - due_ns_, 0.0);
+    const uint64_t reads = static_cast<uint64_t>(late_ns / MeanGapNs());
+    if (reads == 0) return std::nullopt;
+    return Record::Unstarted(static_cast<uint64_t>(due_ns_), reads, now_ns);
+  }
+
  private:
+  double MeanGapNs() const {
+    return 1e9 * readers_ / shared_.reads_per_second.load(std::memory_order_relaxed);
+  }
+
   const Shared& shared_;
   const double readers_;
   double due_ns_;
@@ -102,20 +115,20 @@ void Read(Shared& shared, uint64_t reader) {
   EngineReadOptions* options = engine.readoptions_create();
   std::vector<uint64_t> scratch;
   std::vector<Record> records;
-  FirstPass(shared, options, reader, state, scratch);
+  shared.first_pass_keys.fetch_add(FirstPass(shared, options, reader, state, scratch));
   shared.first_passes.fetch_add(1);
   DueTimes due_times(shared);
   while (!shared.stop.load(std::memory_order_relaxed)) {
     const std::optional<uint64_t> due_ns = due_times.Wait(state);
     const uint64_t number = hot_keys.Number(Mix(state) % hot_keys.Count());
-    const Phase phase = shared.phase.load(std::memory_order_relaxed);
     const auto [begin_ns, end_ns] = ReadOne(shared, options, number, scratch);
-    records.push_back(Record::Read(phase, due_ns.value_or(begin_ns), begin_ns, end_ns));
+    records.push_back(Record::Read(due_ns.value_or(begin_ns), begin_ns, end_ns));
     if (records.size() >= kRecordsPerBatch) {
       shared.output.Add(records);
       records.clear();
     }
   }
+  if (const std::optional<Record> unstarted = due_times.Unstarted()) records.push_back(*unstarted);
   shared.output.Add(records);
   engine.readoptions_destroy(options);
 }

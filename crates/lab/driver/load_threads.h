@@ -47,8 +47,9 @@ struct Shared {
   Output output{};
   std::atomic<Phase> phase{kWarmUp};
   std::atomic<bool> stop{false};
-  // Readers that have ended their first pass over the hot keys.
+  // Readers that have ended their first pass over the hot keys, and the keys that they have read in it.
   std::atomic<uint64_t> first_passes{0};
+  std::atomic<uint64_t> first_pass_keys{0};
   std::atomic<uint64_t> updates{0};
   // The longest delay between the time at which an update was due and its start.
   std::atomic<uint64_t> update_late_ns{0};
@@ -57,7 +58,7 @@ struct Shared {
 // The body of reader number `reader`, until `stop`. First it reads its share of the hot keys once.
 //
 // - Open loop: reads are due at random times, which do not depend on earlier answers. A late read
-//   starts at once, and its response time includes the delay.
+//   starts at once, and its response time includes the delay. At the end it tells how many were due and not started.
 // - Closed loop: it reads again as soon as it has its answer. The response time is the service time.
 void Read(Shared& shared, uint64_t reader);
 

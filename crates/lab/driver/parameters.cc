@@ -141,6 +141,7 @@ RunParameters RunParameters::Parse(const std::string& document) {
   run.reads_per_second = reader.PositiveCount("reads_per_second");
   run.load_steps = reader.PositiveCounts("load_steps");
   run.seed = reader.Count("seed");
+  run.first_pass_seconds = reader.Seconds("first_pass_seconds");
   run.warm_up_seconds = reader.Seconds("warm_up_seconds");
   run.idle_seconds = reader.Seconds("idle_seconds");
   run.compaction_seconds = reader.Seconds("compaction_seconds");

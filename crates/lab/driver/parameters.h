@@ -75,6 +75,9 @@ struct RunParameters {
   // The same in equal parts of the compaction phase, if updates keep compaction going.
   std::vector<uint64_t> load_steps;
   uint64_t seed;
+  // The first pass over the hot keys ends after this time, however slow the device is. A key that was not read by
+  // then is read when its turn comes.
+  double first_pass_seconds;
   double warm_up_seconds;
   double idle_seconds;
   // Only if updates keep compaction going.

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "clock.h"
 #include "fail.h"
 
 #include <unistd.h>
@@ -20,16 +21,35 @@ enum Phase : uint32_t { kWarmUp = 0, kIdle = 1, kCompaction = 2, kAfter = 3, kEn
 // A record of standard output, 32 bytes, in the machine's byte order (`decode` in driver.rs).
 struct Record {
   // 3 was another kind in an older driver. The laboratory refuses it, instead of misreading it.
-  enum Kind : uint32_t { kRead = 0, kPhase = 1, kCompacted = 2, kUpdated = 4, kWritten = 5, kBacklog = 6 };
+  enum Kind : uint32_t {
+    kRead = 0,
+    kPhase = 1,
+    kCompacted = 2,
+    kUpdated = 4,
+    kWritten = 5,
+    kBacklog = 6,
+    kUnstarted = 7,
+    kFirstPass = 8,
+  };
   uint32_t kind;
   uint32_t phase;
   uint64_t first;
   uint64_t second;
   uint64_t third;
 
-  // One read, in the phase in which it began.
-  static Record Read(Phase phase, uint64_t intended_ns, uint64_t start_ns, uint64_t end_ns) {
-    return {kRead, phase, intended_ns, start_ns, end_ns};
+  // One read. The laboratory finds its phases by these times.
+  static Record Read(uint64_t intended_ns, uint64_t start_ns, uint64_t end_ns) {
+    return {kRead, kWarmUp, intended_ns, start_ns, end_ns};
+  }
+
+  // Reads that were due evenly between the first time and the second, and that nobody has started.
+  static Record Unstarted(uint64_t due_after_ns, uint64_t reads, uint64_t now_ns) {
+    return {kUnstarted, kWarmUp, due_after_ns, reads, now_ns};
+  }
+
+  // How many of the hot keys the first pass has read.
+  static Record FirstPass(uint64_t read_keys, uint64_t hot_keys) {
+    return {kFirstPass, kWarmUp, read_keys, hot_keys, 0};
   }
 
   // The start of a phase, with the CPU time until then of the process and of the load's threads.
@@ -68,6 +88,12 @@ class Output {
   }
 
   void Add(const Record& record) { Add(std::vector<Record>{record}); }
+
+  // Adds the start of a phase. Its time is taken under the lock: every read that starts later comes behind it.
+  void AddPhaseBegin(Phase phase, uint64_t process_cpu_ns, uint64_t load_cpu_ns) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    pending_.push_back(Record::PhaseBegin(phase, NowNs(), process_cpu_ns, load_cpu_ns));
+  }
 
   void Flush() {
     std::vector<Record> records;

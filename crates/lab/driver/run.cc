@@ -71,7 +71,7 @@ void Verify(const Database& database, const Content& content, uint64_t keys) {
 class Phases {
  public:
   explicit Phases(Shared& shared) : shared_(shared) {
-    shared_.output.Add(Record::PhaseBegin(kWarmUp, NowNs(), ClockNs(CLOCK_PROCESS_CPUTIME_ID), 0));
+    shared_.output.AddPhaseBegin(kWarmUp, ClockNs(CLOCK_PROCESS_CPUTIME_ID), 0);
     for (uint64_t reader = 0; reader < shared_.parameters.readers; ++reader) {
       load_.emplace_back(Read, std::ref(shared_), reader);
     }
@@ -90,6 +90,8 @@ class Phases {
     while (shared_.first_passes.load() < shared_.parameters.readers) {
       SleepUntil(NowNs() + 10000000u);
     }
+    shared_.output.Add(
+        Record::FirstPass(shared_.first_pass_keys.load(), shared_.hot_keys.Count()));
   }
 
   void Enter(Phase phase) {
@@ -100,7 +102,7 @@ class Phases {
     }
     const uint64_t process_ns = ClockNs(CLOCK_PROCESS_CPUTIME_ID);
     shared_.phase.store(phase);
-    shared_.output.Add(Record::PhaseBegin(phase, NowNs(), process_ns, load_ns));
+    shared_.output.AddPhaseBegin(phase, process_ns, load_ns);
   }
 
   static void Wait(double seconds) { SleepUntil(NowNs() + static_cast<uint64_t>(seconds * 1e9)); }

@@ -7,9 +7,6 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// The first pass ends after this time, however slow the device is.
-const firstPassNs = 30e9
-
 // Writes that a stalled writer of a closed loop makes up for, as a time. See load_threads.cc of the
 // driver of RocksDB.
 const closedLoopBacklogNs = 1e8
@@ -27,9 +24,10 @@ type shared struct {
 	readsPerSecond atomic.Uint64
 	phase          atomic.Uint32
 	stop           atomic.Bool
-	// Readers that have ended their first pass over the hot keys.
-	firstPasses atomic.Uint64
-	updates     atomic.Uint64
+	// Readers that have ended their first pass over the hot keys, and the keys that they have read in it.
+	firstPasses   atomic.Uint64
+	firstPassKeys atomic.Uint64
+	updates       atomic.Uint64
 	// The longest delay between the time at which an update was due and its start.
 	updateLateNs atomic.Uint64
 	// Time for which the engine has stalled writes, of stalls that are over.
@@ -70,7 +68,7 @@ func (r *reader) readOne(number uint64) (uint64, uint64) {
 
 // firstPass reads this reader's share of the hot keys once, in random order.
 func (r *reader) firstPass() {
-	startNs := nowNs()
+	endNs := nowNs() + uint64(r.parameters.FirstPassSeconds*1e9)
 	var share []uint64
 	for hot := r.index; hot < r.parameters.HotKeys; hot += r.parameters.Readers {
 		share = append(share, hot)
@@ -80,10 +78,11 @@ func (r *reader) firstPass() {
 		share[left-1], share[other] = share[other], share[left-1]
 	}
 	for _, hot := range share {
-		if nowNs()-startNs > firstPassNs {
+		if nowNs() >= endNs {
 			break
 		}
 		r.readOne(r.hotKey(hot))
+		r.firstPassKeys.Add(1)
 	}
 	r.firstPasses.Add(1)
 }
@@ -98,24 +97,41 @@ func (r *reader) read() {
 	for !r.stop.Load() {
 		if isOpen {
 			uniform := float64(mix(&r.state)>>11) / (1 << 53)
-			rate := float64(r.readsPerSecond.Load())
-			dueNs -= math.Log1p(-uniform) * 1e9 * float64(r.parameters.Readers) / rate
+			dueNs -= math.Log1p(-uniform) * r.meanGapNs()
 			sleepUntil(uint64(dueNs))
 		}
 		number := r.hotKey(mix(&r.state) % r.parameters.HotKeys)
-		phase := r.phase.Load()
 		beginNs, endNs := r.readOne(number)
 		intendedNs := beginNs
 		if isOpen {
 			intendedNs = uint64(dueNs)
 		}
-		records = append(records, record{kindRead, phase, intendedNs, beginNs, endNs})
+		records = append(records, record{kindRead, phaseWarmUp, intendedNs, beginNs, endNs})
 		if len(records) >= recordsPerBatch {
 			r.output.add(records...)
 			records = records[:0]
 		}
 	}
+	if isOpen {
+		records = append(records, r.unstarted(dueNs)...)
+	}
 	r.output.add(records...)
+}
+
+// meanGapNs is the mean time between two reads of this goroutine in an open loop.
+func (r *reader) meanGapNs() float64 {
+	return 1e9 * float64(r.parameters.Readers) / float64(r.readsPerSecond.Load())
+}
+
+// unstarted tells of the reads that are due by now and were not started. They are counted, not drawn: there
+// may be millions.
+func (r *reader) unstarted(dueNs float64) []record {
+	now := nowNs()
+	reads := uint64(max(float64(now)-dueNs, 0) / r.meanGapNs())
+	if reads == 0 {
+		return nil
+	}
+	return []record{{kindUnstarted, phaseWarmUp, uint64(dueNs), reads, now}}
 }
 
 // update rewrites uniformly chosen keys at a fixed rate, until the compaction phase is over. After a

@@ -46,8 +46,10 @@ type runParameters struct {
 	ReadsPerSecond uint64   `json:"reads_per_second"`
 	LoadSteps      []uint64 `json:"load_steps"`
 	Seed           uint64   `json:"seed"`
-	WarmUpSeconds  float64  `json:"warm_up_seconds"`
-	IdleSeconds    float64  `json:"idle_seconds"`
+	// The first pass over the hot keys ends after this time, however slow the device is.
+	FirstPassSeconds float64 `json:"first_pass_seconds"`
+	WarmUpSeconds    float64 `json:"warm_up_seconds"`
+	IdleSeconds      float64 `json:"idle_seconds"`
 	// Only if updates keep compaction going.
 	CompactionSeconds float64 `json:"compaction_seconds"`
 	AfterSeconds      float64 `json:"after_seconds"`

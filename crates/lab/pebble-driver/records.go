@@ -23,6 +23,8 @@ const (
 	kindUpdated   = 4
 	kindWritten   = 5
 	kindBacklog   = 6
+	kindUnstarted = 7
+	kindFirstPass = 8
 )
 
 // record of standard output: 32 bytes. Its last three words depend on the kind, as in records.h of the
@@ -42,12 +44,25 @@ func (o *output) add(records ...record) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	for _, record := range records {
-		o.pending = binary.NativeEndian.AppendUint32(o.pending, record.kind)
-		o.pending = binary.NativeEndian.AppendUint32(o.pending, record.phase)
-		o.pending = binary.NativeEndian.AppendUint64(o.pending, record.first)
-		o.pending = binary.NativeEndian.AppendUint64(o.pending, record.second)
-		o.pending = binary.NativeEndian.AppendUint64(o.pending, record.third)
+		o.append(record)
 	}
+}
+
+// addPhase adds the start of a phase. Its time is taken under the lock: every read that starts later comes
+// behind it.
+func (o *output) addPhase(phase uint32, processCPUNs, loadCPUNs uint64) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.append(record{kindPhase, phase, processCPUNs, nowNs(), loadCPUNs})
+}
+
+// append is to be called with the lock.
+func (o *output) append(record record) {
+	o.pending = binary.NativeEndian.AppendUint32(o.pending, record.kind)
+	o.pending = binary.NativeEndian.AppendUint32(o.pending, record.phase)
+	o.pending = binary.NativeEndian.AppendUint64(o.pending, record.first)
+	o.pending = binary.NativeEndian.AppendUint64(o.pending, record.second)
+	o.pending = binary.NativeEndian.AppendUint64(o.pending, record.third)
 }
 
 func (o *output) flush() {

@@ -56,7 +56,7 @@ func (s *shared) debtBytes() uint64 {
 func (s *shared) enter(phase uint32) {
 	cpuNs := clockNs(unix.CLOCK_PROCESS_CPUTIME_ID)
 	s.phase.Store(phase)
-	s.output.add(record{kindPhase, phase, cpuNs, nowNs(), cpuNs})
+	s.output.addPhase(phase, cpuNs, cpuNs)
 }
 
 // writeRecords flushes the records ten times a second, and samples the backlog between.
@@ -124,6 +124,7 @@ func run(parameters runParameters) {
 	for s.firstPasses.Load() < parameters.Readers {
 		wait(0.01)
 	}
+	s.output.add(record{kindFirstPass, phaseWarmUp, s.firstPassKeys.Load(), parameters.HotKeys, 0})
 	wait(parameters.WarmUpSeconds)
 	s.enter(phaseIdle)
 	wait(parameters.IdleSeconds)

@@ -15,9 +15,6 @@ use serde_json::json;
 use std::fmt::Display;
 use std::time::SystemTime;
 
-/// From this share of processor time on, time that the host took away shows in a tail latency.
-const STOLEN_PERCENT_MAX: f64 = 3.0;
-
 /// Measures an engine, prints the report and writes it.
 ///
 /// # Errors
@@ -156,7 +153,9 @@ impl Turns {
                     let report =
                         one_run(testbed, &title, mode, turn).with_context(|| title.clone())?;
                     testbed.progress.finish_run(&title, &report);
-                    warn_of_stolen_time(testbed, &title, &report);
+                    for note in report.notes() {
+                        testbed.add_limitation(format!("{title}: {note}"));
+                    }
                     Ok((index, report))
                 })
                 .collect();
@@ -184,16 +183,6 @@ fn order(turn: u32, modes: usize) -> impl Iterator<Item = usize> {
         0 => (first + modes - place) % modes,
         _ => (first + place) % modes,
     })
-}
-
-fn warn_of_stolen_time(testbed: &mut Testbed, title: &str, report: &RunReport) {
-    let stolen = report.stolen_percent();
-    if stolen >= STOLEN_PERCENT_MAX {
-        testbed.add_limitation(format!(
-            "{title}: the host took up to {stolen:.0} % of the processors' time in a phase: \
-             this raises latencies, too"
-        ));
-    }
 }
 
 #[cfg(test)]

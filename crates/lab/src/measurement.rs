@@ -2,7 +2,7 @@
 
 use crate::attached::AttachReport;
 use crate::pauses::Pauses;
-use crate::phase::{Backlog, Event, Phase};
+use crate::phase::{Backlog, Event, FirstPass, Phase};
 use crate::run_report::{
     BacklogReport, Level, MemoryReport, PausesReport, Percentiles, PhaseReport, RunReport, Second,
     curve,
@@ -25,6 +25,7 @@ struct Latencies {
     fast: u64,
     failed: u64,
     failed_updates: u64,
+    unstarted: u64,
 }
 
 impl Latencies {
@@ -35,9 +36,13 @@ impl Latencies {
             fast: 0,
             failed: 0,
             failed_updates: 0,
+            unstarted: 0,
         }
     }
 }
+
+/// Reads that never started are recorded in this many steps at most: each has about the same response time.
+const UNSTARTED_STEPS: u64 = 1000;
 
 /// The start of a phase.
 #[derive(Clone, Copy)]
@@ -64,11 +69,14 @@ pub struct Measurement {
     phases: BTreeMap<Phase, Latencies>,
     boundaries: Vec<Boundary>,
     seconds: BTreeMap<u64, Histogram<u64>>,
+    /// Seconds that a read has lasted through, and the longest such read, ns.
+    lasted_through: BTreeMap<u64, u64>,
     samples: Vec<Sample>,
     compacted: Compacted,
     updated: Updated,
     written: Written,
     backlogs: Vec<(Phase, Backlog)>,
+    first_pass: Option<FirstPass>,
     hit_ns_max: u64,
     /// Every read, where the virtual machine pauses.
     reads: Option<Vec<ReadTime>>,
@@ -116,7 +124,6 @@ pub struct ReadSummary {
 
 /// Start and end of a read.
 struct ReadTime {
-    phase: Phase,
     start_ns: u64,
     end_ns: u64,
 }
@@ -130,11 +137,13 @@ impl Measurement {
             phases: BTreeMap::new(),
             boundaries: Vec::new(),
             seconds: BTreeMap::new(),
+            lasted_through: BTreeMap::new(),
             samples: Vec::new(),
             compacted: Compacted::default(),
             updated: Updated::default(),
             written: Written::default(),
             backlogs: Vec::new(),
+            first_pass: None,
             reads: None,
             pauses: Pauses::default(),
             summary: None,
@@ -147,7 +156,7 @@ impl Measurement {
         self.attached = attached;
     }
 
-    /// Keeps the times of every read (24 bytes each), to find the reads that a pause delayed.
+    /// Keeps the times of every read (16 bytes each), to find the reads that a pause delayed.
     pub fn with_read_times(mut self) -> Self {
         self.reads = Some(Vec::new());
         self
@@ -167,23 +176,29 @@ impl Measurement {
     pub fn take(&mut self, event: Event) -> Option<Phase> {
         match event {
             Event::Read {
-                phase,
                 intended_ns,
                 start_ns,
                 end_ns,
                 failed,
             } => {
-                let times = ReadTime {
-                    phase,
-                    start_ns,
-                    end_ns,
-                };
+                let times = ReadTime { start_ns, end_ns };
                 self.take_read(times, intended_ns, failed);
                 None
             }
+            Event::Unstarted {
+                due_after_ns,
+                reads,
+                at_ns,
+            } => {
+                self.take_unstarted(due_after_ns, reads, at_ns);
+                None
+            }
+            Event::FirstPass(first_pass) => {
+                self.first_pass = Some(first_pass);
+                None
+            }
             Event::FailedUpdate { phase } => {
-                let latencies = self.phases.entry(phase).or_insert_with(Latencies::new);
-                latencies.failed_updates += 1;
+                self.latencies(phase).failed_updates += 1;
                 None
             }
             Event::Phase {
@@ -242,19 +257,48 @@ impl Measurement {
     fn take_read(&mut self, times: ReadTime, intended_ns: u64, failed: bool) {
         let service_ns = times.end_ns.saturating_sub(times.start_ns);
         let response_ns = times.end_ns.saturating_sub(intended_ns);
-        let phase = self.phases.entry(times.phase);
-        let latencies = phase.or_insert_with(Latencies::new);
-        latencies.failed += u64::from(failed);
-        latencies.service.saturating_record(service_ns);
-        latencies.response.saturating_record(response_ns);
-        latencies.fast += u64::from(service_ns < self.hit_ns_max);
-        let since_start_ns = times.start_ns.saturating_sub(self.start_ns());
-        let second = self.seconds.entry(since_start_ns / 1_000_000_000);
-        let second = second.or_insert_with(histogram);
+        let is_fast = service_ns < self.hit_ns_max;
+        let started = self.latencies(self.phase_at(times.start_ns));
+        started.failed += u64::from(failed);
+        started.service.saturating_record(service_ns);
+        started.fast += u64::from(is_fast);
+        let due = self.latencies(self.phase_at(intended_ns));
+        due.response.saturating_record(response_ns);
+        let (begun, ended) = (self.second_of(times.start_ns), self.second_of(times.end_ns));
+        let second = self.seconds.entry(begun).or_insert_with(histogram);
         second.saturating_record(service_ns);
+        for second in begun + 1..ended {
+            let longest_ns = self.lasted_through.entry(second).or_default();
+            *longest_ns = service_ns.max(*longest_ns);
+        }
         if let Some(reads) = &mut self.reads {
             reads.push(times);
         }
+    }
+
+    /// Takes reads that never started. What they had waited by the end is the least that their response time would be.
+    fn take_unstarted(&mut self, due_after_ns: u64, reads: u64, at_ns: u64) {
+        let waited_ns_max = at_ns.saturating_sub(due_after_ns);
+        let steps = reads.min(UNSTARTED_STEPS);
+        for step in 0..steps {
+            let count = reads * (step + 1) / steps - reads * step / steps;
+            // The middle of the step.
+            let waited_ns = waited_ns_max * (2 * (steps - step) - 1) / (2 * steps);
+            let due = self.latencies(self.phase_at(at_ns - waited_ns));
+            due.response.saturating_record_n(waited_ns, count);
+            due.unstarted += count;
+        }
+    }
+
+    fn latencies(&mut self, phase: Phase) -> &mut Latencies {
+        self.phases.entry(phase).or_insert_with(Latencies::new)
+    }
+
+    /// The phase at a time, of the phases that have begun.
+    fn phase_at(&self, at_ns: u64) -> Phase {
+        let mut begun = self.boundaries.iter().rev();
+        let last = begun.find(|boundary| boundary.at_ns <= at_ns);
+        last.map_or(Phase::WarmUp, |boundary| boundary.phase)
     }
 
     /// Takes a sample of the kernel's counters.
@@ -264,6 +308,11 @@ impl Measurement {
 
     fn start_ns(&self) -> u64 {
         self.boundaries.first().map_or(0, |first| first.at_ns)
+    }
+
+    /// The second of the run in which a time lies.
+    fn second_of(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.start_ns()) / 1_000_000_000
     }
 
     /// The sample nearest to a time.
@@ -314,12 +363,13 @@ impl Measurement {
     }
 
     /// Pauses of a phase, and the reads that none of them delayed.
-    fn pauses_of(&self, phase: Phase, begin_ns: u64, end_ns: u64) -> PausesReport {
+    fn pauses_of(&self, begin_ns: u64, end_ns: u64) -> PausesReport {
         let Some(reads) = &self.reads else {
             return PausesReport::default();
         };
         let (mut others, mut delayed) = (histogram(), 0_u64);
-        for read in reads.iter().filter(|read| read.phase == phase) {
+        let is_of_phase = |read: &&ReadTime| (begin_ns..end_ns).contains(&read.start_ns);
+        for read in reads.iter().filter(is_of_phase) {
             if self.pauses.delay(read.start_ns, read.end_ns) {
                 delayed += 1;
             } else {
@@ -351,7 +401,9 @@ impl Measurement {
             return self.summary_report(phase, summary, end.at_ns);
         }
         let (begin_ns, end_ns) = (begin.at_ns, end.at_ns);
-        let latencies = self.phases.get(&phase).with_context(|| {
+        let latencies = self.phases.get(&phase);
+        let latencies = latencies.filter(|latencies| !latencies.service.is_empty());
+        let latencies = latencies.with_context(|| {
             let phase = phase.name();
             format!("no read of the phase {phase} was answered: this load is more than is served")
         })?;
@@ -363,6 +415,7 @@ impl Measurement {
             reads,
             failed_reads: latencies.failed,
             failed_updates: latencies.failed_updates,
+            unstarted_reads: latencies.unstarted,
             reads_per_second: reads as f64 / seconds,
             service_us: Percentiles::of(&latencies.service),
             response_us: Percentiles::of(&latencies.response),
@@ -370,7 +423,7 @@ impl Measurement {
             rates: self.rates(begin_ns, end_ns)?,
             memory: self.memory_of(begin_ns, end_ns),
             curve: curve(&latencies.service),
-            pauses: self.pauses_of(phase, begin_ns, end_ns),
+            pauses: self.pauses_of(begin_ns, end_ns),
             backlog: self.backlog_of(phase),
         })
     }
@@ -389,6 +442,7 @@ impl Measurement {
             reads: summary.reads,
             failed_reads: 0,
             failed_updates: 0,
+            unstarted_reads: 0,
             reads_per_second: summary.reads_per_second,
             service_us: summary.service_us,
             response_us: summary.service_us,
@@ -465,16 +519,28 @@ impl Measurement {
             compaction_tax_p99_9: tax(|phase| phase.service_us.p99_9),
             compaction_tax_p99_outside_pauses: tax(|phase| phase.pauses.untouched_service_us.p99),
             timeline: self.timeline(),
+            first_pass: self.first_pass,
             library_log,
             attached_core_percent: attached.map_or(0.0, |it| it.core_percent),
             phases,
         })
     }
 
+    /// Second by second. Where no read started, the latency is that of the longest read which lasted through the second:
+    /// that is a stall.
     fn timeline(&self) -> Vec<Second> {
-        self.seconds
-            .iter()
-            .map(|(second, histogram)| {
+        let mut seconds: BTreeMap<u64, (u64, f64, f64)> = BTreeMap::new();
+        for (second, longest_ns) in &self.lasted_through {
+            let us = *longest_ns as f64 / 1000.0;
+            seconds.insert(*second, (0, us, us));
+        }
+        for (second, histogram) in &self.seconds {
+            let us = |quantile| histogram.value_at_quantile(quantile) as f64 / 1000.0;
+            seconds.insert(*second, (histogram.len(), us(0.5), us(0.99)));
+        }
+        seconds
+            .into_iter()
+            .map(|(second, (reads, p50_us, p99_us))| {
                 let at_ns = self.start_ns() + second * 1_000_000_000;
                 let rates = match (
                     self.nearest_sample(at_ns),
@@ -484,10 +550,10 @@ impl Measurement {
                     _ => Rates::default(),
                 };
                 Second {
-                    second: *second as f64,
-                    reads: histogram.len(),
-                    p50_us: histogram.value_at_quantile(0.5) as f64 / 1000.0,
-                    p99_us: histogram.value_at_quantile(0.99) as f64 / 1000.0,
+                    second: second as f64,
+                    reads,
+                    p50_us,
+                    p99_us,
                     rates,
                 }
             })
@@ -499,9 +565,8 @@ impl Measurement {
 mod tests {
     use super::*;
 
-    fn read(phase: Phase, start_ns: u64, service_ns: u64) -> Event {
+    fn read(start_ns: u64, service_ns: u64) -> Event {
         Event::Read {
-            phase,
             intended_ns: start_ns - 500,
             start_ns,
             end_ns: start_ns + service_ns,
@@ -535,10 +600,10 @@ mod tests {
         }
         for step in 0..100 {
             let at = 1_000_000 * step;
-            measurement.take(read(Phase::WarmUp, 1_000_000_000 + at, 900_000));
-            measurement.take(read(Phase::Idle, 2_000_000_000 + at, 10_000));
-            measurement.take(read(Phase::Compaction, 4_000_000_000 + at, 50_000));
-            measurement.take(read(Phase::After, 8_000_000_000 + at, 20_000));
+            measurement.take(read(1_000_000_000 + at, 900_000));
+            measurement.take(read(2_000_000_000 + at, 10_000));
+            measurement.take(read(4_000_000_000 + at, 50_000));
+            measurement.take(read(8_000_000_000 + at, 20_000));
         }
         measurement.take(Event::Compacted {
             read_bytes: 3 << 20,
@@ -596,17 +661,15 @@ mod tests {
         assert_eq!(report.timeline.len(), 4);
     }
 
-    #[test]
-    fn reads_in_a_pause_have_percentiles_of_their_own() {
-        let mut measurement = Measurement::new(0).with_read_times();
-        let second = 1_000_000_000;
+    /// A phase each second, from the first one on.
+    fn begin_each_second(measurement: &mut Measurement) {
         for (phase, at) in [
             (Phase::Idle, 1),
             (Phase::Compaction, 2),
             (Phase::After, 3),
             (Phase::End, 4),
         ] {
-            let at_ns = at * second;
+            let at_ns = at * 1_000_000_000;
             measurement.take(Event::Phase {
                 phase,
                 at_ns,
@@ -618,15 +681,145 @@ mod tests {
                 ..Sample::default()
             });
         }
-        for (phase, at) in [(Phase::Idle, 1), (Phase::Compaction, 2), (Phase::After, 3)] {
-            measurement.take(read(phase, at * second, 20_000));
+    }
+
+    #[test]
+    fn a_read_that_waited_for_its_start_responds_for_the_phase_in_which_it_was_due() {
+        let mut measurement = Measurement::new(0);
+        begin_each_second(&mut measurement);
+        let ms = |ms: u64| ms * 1_000_000;
+        for (due_ms, start_ms, end_ms) in [
+            (1500, 1500, 1501),
+            (2500, 2500, 2501),
+            (2600, 3200, 3202),
+            (3500, 3500, 3501),
+            // Its answer comes after the last phase.
+            (2700, 4500, 4503),
+        ] {
+            measurement.take(Event::Read {
+                intended_ns: ms(due_ms),
+                start_ns: ms(start_ms),
+                end_ns: ms(end_ms),
+                failed: false,
+            });
+        }
+        let report = measurement.report(Vec::new()).unwrap();
+        let of = |phase| {
+            let phase = report.phase(phase).unwrap();
+            let rounded = |us: f64| (us / 1000.0).round();
+            let (service, response) = (phase.service_us.max, phase.response_us.max);
+            (phase.reads, rounded(service), rounded(response))
+        };
+        assert_eq!(of(Phase::Idle), (1, 1.0, 1.0));
+        let (reads, service_ms, response_ms) = of(Phase::Compaction);
+        assert_eq!((reads, service_ms), (1, 1.0));
+        assert!((response_ms - 1803.0).abs() < 3.0, "{response_ms} ms");
+        assert_eq!(of(Phase::After), (2, 2.0, 1.0));
+        assert!(report.notes().is_empty(), "{:?}", report.notes());
+    }
+
+    #[test]
+    fn reads_that_never_started_have_waited_until_the_end() {
+        let mut measurement = Measurement::new(0);
+        begin_each_second(&mut measurement);
+        let second = 1_000_000_000;
+        for at in 1..=3 {
+            measurement.take(read(at * second + 1000, 20_000));
+        }
+        // 1,200 a second, from the middle of the compaction on; the load has stopped half a second late.
+        measurement.take(Event::Unstarted {
+            due_after_ns: 2 * second + second / 2,
+            reads: 2400,
+            at_ns: 4 * second + second / 2,
+        });
+        let report = measurement.report(Vec::new()).unwrap();
+        let of = |phase| {
+            let phase = report.phase(phase).unwrap();
+            (
+                phase.reads,
+                phase.unstarted_reads,
+                phase.response_us.p50 / 1e6,
+            )
+        };
+        // Evenly from 2.0 to 1.5 s, and from 1.5 to 0.5 s.
+        for (phase, unstarted, p50_seconds) in [
+            (Phase::Idle, 0, 0.0),
+            (Phase::Compaction, 600, 1.75),
+            (Phase::After, 1200, 1.0),
+        ] {
+            let found = of(phase);
+            assert_eq!((found.0, found.1), (1, unstarted));
+            assert!((found.2 - p50_seconds).abs() < 0.01, "{found:?}");
+        }
+        let notes = report.notes();
+        assert!(notes[0].starts_with("1800 of the reads that were due never started"));
+        assert_eq!(notes.len(), 1);
+    }
+
+    #[test]
+    fn a_stall_is_in_every_second_of_it() {
+        let mut measurement = Measurement::new(0);
+        let second = 1_000_000_000;
+        for (phase, at) in [
+            (Phase::Idle, 1),
+            (Phase::Compaction, 3),
+            (Phase::After, 8),
+            (Phase::End, 9),
+        ] {
+            measurement.take(Event::Phase {
+                phase,
+                at_ns: at * second,
+                process_cpu_ns: 0,
+                load_cpu_ns: 0,
+            });
+        }
+        measurement.sample(Sample::default());
+        for at in [1, 2, 3, 4, 8] {
+            measurement.take(read(at * second + 1000, 20_000));
+        }
+        // Until the middle of the eighth second.
+        measurement.take(read(4 * second + second / 2, 3 * second));
+        measurement.take(read(7 * second + second / 2, 20_000));
+        let report = measurement.report(Vec::new()).unwrap();
+        let timeline = report.timeline.iter();
+        let timeline: Vec<_> = timeline
+            .map(|it| (it.second, it.reads, (it.p99_us / 1e6).round()))
+            .collect();
+        let stalled = [(3.0, 2, 3.0), (4.0, 0, 3.0), (5.0, 0, 3.0), (6.0, 1, 0.0)];
+        assert_eq!(timeline[3..7], stalled, "{timeline:?}");
+        // Three of six seconds.
+        let spikes_us = report.spikes_us().unwrap();
+        assert!((spikes_us / 1e6 - 1.5).abs() < 0.01, "{spikes_us}");
+    }
+
+    #[test]
+    fn a_first_pass_that_was_cut_is_a_note() {
+        let mut measurement = Measurement::new(0);
+        begin_each_second(&mut measurement);
+        for at in 1..=3 {
+            measurement.take(read(at * 1_000_000_000 + 1000, 20_000));
+        }
+        let mut notes = |read_keys| {
+            measurement.take(Event::FirstPass(FirstPass {
+                read_keys,
+                hot_keys: 70,
+            }));
+            measurement.report(Vec::new()).unwrap().notes()
+        };
+        assert!(notes(70).is_empty());
+        assert!(notes(60)[0].contains("was cut at 60 of 70 keys: p99 idle has first reads"));
+    }
+
+    #[test]
+    fn reads_in_a_pause_have_percentiles_of_their_own() {
+        let mut measurement = Measurement::new(0).with_read_times();
+        let second = 1_000_000_000;
+        begin_each_second(&mut measurement);
+        for at in 1..=3 {
+            measurement.take(read(at * second, 20_000));
         }
         // In the queue after a pause of 10 ms.
-        measurement.take(read(
-            Phase::Compaction,
-            2 * second + 500_000_000,
-            15_000_000,
-        ));
+        measurement.take(read(2 * second + 500_000_000, 15_000_000));
         measurement.set_pauses(Pauses::new([coldstream_nodes::Pause {
             begin_ns: 2_500_000_000,
             end_ns: 2_510_000_000,

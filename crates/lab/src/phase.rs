@@ -45,6 +45,9 @@ impl Phase {
     }
 }
 
+/// The first pass over the hot keys takes this long at most, in seconds.
+pub const FIRST_PASS_SECONDS: u64 = 30;
+
 /// How far compaction is behind. A figure that the engine does not tell is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backlog {
@@ -60,13 +63,36 @@ pub struct Backlog {
     pub is_compacting: bool,
 }
 
+/// The first pass over the hot keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct FirstPass {
+    /// Keys that it has read.
+    pub read_keys: u64,
+    /// Keys of the hot set.
+    pub hot_keys: u64,
+}
+
+impl FirstPass {
+    /// What it means for the figures if it did not read all of them.
+    pub fn note(self) -> Option<String> {
+        let Self {
+            read_keys,
+            hot_keys,
+        } = self;
+        (read_keys < hot_keys).then(|| {
+            format!(
+                "the first pass over the hot set was cut at {read_keys} of {hot_keys} keys: p99 idle has first reads"
+            )
+        })
+    }
+}
+
 /// An event of the load. Times are of the monotonic clock, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A read. It counts for the phase in which it started.
+    /// A read. Its service time counts for the phase in which it started, its response time for the one in which it was
+    /// due. So a read that starts after a phase comes behind the event of that phase.
     Read {
-        /// The phase in which it started.
-        phase: Phase,
         /// The time at which it was due.
         intended_ns: u64,
         /// Its start.
@@ -76,6 +102,17 @@ pub enum Event {
         /// Whether it ended with an error, such as a timeout, instead of a value.
         failed: bool,
     },
+    /// Reads that were due before the end of the load and never started. They were due evenly between two times.
+    Unstarted {
+        /// The time after which they were due.
+        due_after_ns: u64,
+        /// Their number.
+        reads: u64,
+        /// The end of the load, up to which they had waited.
+        at_ns: u64,
+    },
+    /// The end of the first pass over the hot keys.
+    FirstPass(FirstPass),
     /// An update that ended with an error.
     FailedUpdate {
         /// The phase in which it started.

@@ -34,7 +34,8 @@ const fn source<T>(
 }
 
 const SERVICE: &str = "From the start of a read to its end";
-const RESPONSE: &str = "From the time at which a read was due: what a client of a steady load sees";
+const RESPONSE: &str = "From the time at which a read was due to its end, of the reads that were due in this \
+     phase: what a client of a steady load sees";
 
 /// Name of the service time, name of the response time, figure.
 type PercentileSource = (&'static str, &'static str, fn(&Percentiles) -> f64);
@@ -49,10 +50,16 @@ const PERCENTILES: [PercentileSource; 7] = [
     ("service mean µs", "response mean µs", |p| p.mean),
 ];
 
-const COUNTS: [Source<PhaseReport>; 4] = [
+const COUNTS: [Source<PhaseReport>; 5] = [
     source("reads/s", More, "Reads that started in this phase", |p| {
         p.reads_per_second
     }),
+    source(
+        "reads never started",
+        Less,
+        "Reads that were due in this phase, and for which no reader was free until the end",
+        |p| p.unstarted_reads as f64,
+    ),
     source(
         "failed reads",
         Less,

@@ -1,12 +1,15 @@
 //! The result of one run, as the report's JSON holds it.
 
 use crate::pauses::PauseRates;
-use crate::phase::Phase;
+use crate::phase::{FirstPass, Phase};
 use crate::sampler::Rates;
 use hdrhistogram::Histogram;
 
 /// A read that takes less mostly comes from memory: few devices answer sooner.
 pub const HIT_NS_MAX: u64 = 40_000;
+
+/// From this share of processor time on, time that the host took away shows in a tail latency.
+const STOLEN_PERCENT_MAX: f64 = 3.0;
 
 /// Percentiles of one distribution, µs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -57,11 +60,14 @@ pub struct PhaseReport {
     pub failed_reads: u64,
     /// Updates that ended with an error.
     pub failed_updates: u64,
+    /// Reads that were due in it and never started. Their response times are at least what they have waited.
+    #[serde(default)]
+    pub unstarted_reads: u64,
     /// Reads a second.
     pub reads_per_second: f64,
     /// From the start of a read to its end, µs.
     pub service_us: Percentiles,
-    /// From the time at which a read was due, µs: what a client of a steady load sees.
+    /// From the time at which a read was due, µs, of the reads that were due in it: what a client of a steady load sees.
     pub response_us: Percentiles,
     /// Reads that took less than [`HIT_NS_MAX`], %; 0 for engines whose reads are slower.
     pub fast_reads_percent: f64,
@@ -156,7 +162,7 @@ pub struct Second {
     pub reads: u64,
     /// Median of the service times of these reads, µs.
     pub p50_us: f64,
-    /// 99 % of them, µs.
+    /// 99 % of them, µs. Without such a read, both are that of the longest read that lasted through the second.
     pub p99_us: f64,
     /// Figures of the kernel and the device.
     pub rates: Rates,
@@ -205,6 +211,8 @@ pub struct RunReport {
     pub compaction_tax_p99_outside_pauses: f64,
     /// Second by second.
     pub timeline: Vec<Second>,
+    /// The first pass over the hot keys, where the load tells of it.
+    pub first_pass: Option<FirstPass>,
     /// Lines that Coldstream's library logged, or that `coldstream attach` wrote.
     pub library_log: Vec<String>,
     /// Processor time of `coldstream attach`, from its start to its end, as a share of one processor.
@@ -247,12 +255,26 @@ impl RunReport {
         (seconds > 0).then(|| sum / f64::from(seconds))
     }
 
-    /// The largest share of processor time that the host took in any phase, %.
-    pub fn stolen_percent(&self) -> f64 {
+    /// What to know of its figures, a sentence each.
+    pub fn notes(&self) -> Vec<String> {
         let phases = self.phases.iter();
-        phases
+        let stolen = (phases.clone())
             .map(|phase| phase.rates.stolen_percent)
-            .fold(0.0, f64::max)
+            .fold(0.0, f64::max);
+        let stolen = (stolen >= STOLEN_PERCENT_MAX).then(|| {
+            format!(
+                "the host took up to {stolen:.0} % of the processors' time in a phase: this raises latencies, too"
+            )
+        });
+        let unstarted: u64 = phases.map(|phase| phase.unstarted_reads).sum();
+        let unstarted = (unstarted > 0).then(|| {
+            format!("{unstarted} of the reads that were due never started: their response times are lower bounds")
+        });
+        let first_pass = self.first_pass.and_then(FirstPass::note);
+        [stolen, unstarted, first_pass]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

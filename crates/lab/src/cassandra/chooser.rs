@@ -2,6 +2,7 @@
 
 use super::arguments::Distribution;
 use super::values::{SplitMix, hot_key};
+use crate::phase::FIRST_PASS_SECONDS;
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -9,9 +10,6 @@ use rand_distr::{Distribution as _, Zipf};
 
 /// YCSB's constant (`ZipfianGenerator.ZIPFIAN_CONSTANT`).
 const ZIPFIAN_EXPONENT: f64 = 0.99;
-
-/// The first pass over the hot keys is cut to this number of seconds.
-const FIRST_PASS_SECONDS: u64 = 30;
 
 /// Chooses keys and updates. The same seed gives the same choices.
 pub struct Chooser {

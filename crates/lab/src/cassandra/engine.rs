@@ -19,7 +19,7 @@ use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
 use crate::option_name::option_name;
 use crate::pauses::Pauses;
-use crate::phase::Event;
+use crate::phase::{Event, FirstPass};
 use crate::report::CaseDescription;
 use crate::testbed::Testbed;
 use anyhow::Result;
@@ -228,6 +228,14 @@ fn prepare(
     for version in versions {
         let obtained = Release::obtain(version, &cache, &mut |text| testbed.progress.line(text))?;
         releases.insert(version, obtained);
+    }
+    let sizes = arguments.sizes();
+    let first_pass = FirstPass {
+        read_keys: Chooser::first_pass_keys(sizes.hot_keys, arguments.first_reads_per_second),
+        hot_keys: sizes.hot_keys,
+    };
+    if let Some(note) = first_pass.note() {
+        testbed.add_limitation(note);
     }
     let work_dir = testbed.directory().to_path_buf();
     let sstables = SsTables::of(arguments, releases[&Version::V4_1].clone(), &work_dir);

@@ -6,7 +6,7 @@ use super::client::{CqlClient, Statements};
 use super::run_state::RunState;
 use super::values::{is_value_of, updated};
 use crate::error::WrongValue;
-use crate::phase::{Event, Phase};
+use crate::phase::Event;
 use crate::sampler::now_ns;
 use anyhow::{Context, Result};
 use scylla::client::session::Session;
@@ -59,13 +59,17 @@ impl Load<'_> {
         self.first_pass(&mut chooser);
         self.state.end_first_pass();
         let in_flight = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+        let gap_ns = (1_000_000_000 / self.plan.requests_per_second.max(1)).max(1);
         let mut due_ns = now_ns();
         while !self.state.is_over() {
             let update = chooser.update(self.plan.update_percent);
-            due_ns += 1_000_000_000 / self.plan.requests_per_second.max(1);
+            due_ns += gap_ns;
             sleep_until(due_ns);
             self.send(chooser.key(), update, due_ns, &in_flight);
         }
+        let unstarted = unstarted(due_ns, gap_ns, self.plan.update_percent, now_ns());
+        // Nobody receives any more if the run ended early.
+        let _ = unstarted.map(|event| self.events.send(Ok(event)));
     }
 
     /// Reads each key of the first pass, and waits for the answers.
@@ -101,18 +105,29 @@ impl Load<'_> {
         };
         let (state, events) = (Arc::clone(self.state), self.events.clone());
         runtime.spawn(async move {
-            let phase = state.phase();
             let event = match update {
-                None => request.read(phase).await.map(Some),
-                Some(number) => Ok(request.update(&state, phase, number).await),
+                None => request.read().await.map(Some),
+                Some(number) => Ok(request.update(&state, number).await),
             };
             drop(permit);
             if let Some(event) = event.transpose() {
-                // Nobody receives any more if the run ended early.
+                // As above.
                 let _ = events.send(event);
             }
         });
     }
+}
+
+/// The reads that are due by `now_ns` after the last request that was sent, if there are any. Updates are among the
+/// requests.
+fn unstarted(due_ns: u64, gap_ns: u64, update_percent: u32, now_ns: u64) -> Option<Event> {
+    let requests = now_ns.saturating_sub(due_ns) / gap_ns;
+    let reads = requests * u64::from(100_u32.saturating_sub(update_percent)) / 100;
+    (reads > 0).then_some(Event::Unstarted {
+        due_after_ns: due_ns,
+        reads,
+        at_ns: now_ns,
+    })
 }
 
 fn sleep_until(due_ns: u64) {
@@ -133,11 +148,10 @@ struct Request {
 
 impl Request {
     /// Reads the value and compares it.
-    async fn read(&self, phase: Phase) -> Result<Event> {
+    async fn read(&self) -> Result<Event> {
         let start_ns = now_ns();
         let value = read(&self.session, &self.statements.read, self.key).await;
         let read = |failed| Event::Read {
-            phase,
             intended_ns: self.due_ns,
             start_ns,
             end_ns: now_ns(),
@@ -157,7 +171,8 @@ impl Request {
     }
 
     /// Gives the key a new value. Only a failure is an event; the others are counted.
-    async fn update(&self, state: &RunState, phase: Phase, number: u64) -> Option<Event> {
+    async fn update(&self, state: &RunState, number: u64) -> Option<Event> {
+        let phase = state.phase();
         let value = updated(self.key, number, self.value_bytes);
         let bytes = (size_of_val(&self.key) + value.len()) as u64;
         let parameters = (value, self.key as i64);
@@ -183,5 +198,27 @@ async fn read(session: &Session, statement: &PreparedStatement, key: u64) -> Res
     match result.maybe_first_row::<(Vec<u8>,)>()? {
         Some((value,)) => Ok(value),
         None => Err(WrongValue(format!("key {key} is not there")).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_were_due_and_not_sent_are_told_of() {
+        let told = |due_ns, update_percent| unstarted(due_ns, 100, update_percent, 10_000);
+        let reads = |due_after_ns, reads| {
+            Some(Event::Unstarted {
+                due_after_ns,
+                reads,
+                at_ns: 10_000,
+            })
+        };
+        assert_eq!(told(0, 0), reads(0, 100));
+        assert_eq!(told(5_000, 50), reads(5_000, 25));
+        for due_ns in [9_901, 10_000, 20_000] {
+            assert_eq!(told(due_ns, 0), None);
+        }
     }
 }

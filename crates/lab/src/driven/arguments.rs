@@ -4,6 +4,7 @@ use super::case::{Case, HotLayout, Sizes, Start};
 use super::parameters::{DatabaseParameters, Loop, RunParameters, Shape};
 use crate::engine;
 use crate::option_name::option_name;
+use crate::phase::FIRST_PASS_SECONDS;
 use crate::report::CaseDescription;
 use clap::Args;
 use serde_json::json;
@@ -163,6 +164,7 @@ impl LoadArgs {
             reads_per_second: self.reads_per_second,
             load_steps: vec![self.reads_per_second],
             seed: turn,
+            first_pass_seconds: FIRST_PASS_SECONDS,
             warm_up_seconds: sizes.warm_up_seconds,
             idle_seconds: sizes.idle_seconds,
             compaction_seconds: sizes.compaction_seconds,

@@ -9,7 +9,7 @@ use crate::compaction_files::CompactionFiles;
 use crate::engine::{Engine, Run};
 use crate::error::WrongValue;
 use crate::measurement::Measurement;
-use crate::phase::{Backlog, Event, Phase};
+use crate::phase::{Backlog, Event, FirstPass, Phase};
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail};
 use rustix::process::Signal;
@@ -150,7 +150,6 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
     let (kind, phase) = (word(0) as u32, Phase::from_number((word(0) >> 32) as u32));
     Ok(match kind {
         0 => Event::Read {
-            phase,
             intended_ns: word(8),
             start_ns: word(16),
             end_ns: word(24),
@@ -185,6 +184,15 @@ fn decode(record: &[u8; RECORD_BYTES]) -> Result<Event> {
                 ..Backlog::default()
             },
         },
+        7 => Event::Unstarted {
+            due_after_ns: word(8),
+            reads: word(16),
+            at_ns: word(24),
+        },
+        8 => Event::FirstPass(FirstPass {
+            read_keys: word(8),
+            hot_keys: word(16),
+        }),
         other => bail!("the load driver sent a record of unknown kind {other}"),
     })
 }
@@ -237,7 +245,6 @@ mod tests {
         assert_eq!(
             decode(&record).unwrap(),
             Event::Read {
-                phase: Phase::Compaction,
                 intended_ns: 10,
                 start_ns: 20,
                 end_ns: 30,
@@ -291,6 +298,23 @@ mod tests {
                     ..Backlog::default()
                 }
             }
+        );
+        record[0] = 7;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::Unstarted {
+                due_after_ns: 10,
+                reads: 20,
+                at_ns: 30
+            }
+        );
+        record[0] = 8;
+        assert_eq!(
+            decode(&record).unwrap(),
+            Event::FirstPass(FirstPass {
+                read_keys: 10,
+                hot_keys: 20
+            })
         );
         for unknown in [3, 9] {
             record[0] = unknown;

@@ -132,6 +132,8 @@ pub struct RunParameters<'a> {
     pub load_steps: Vec<u64>,
     /// Seeds the order of reads.
     pub seed: u32,
+    /// The longest first pass over the hot keys, in seconds.
+    pub first_pass_seconds: u64,
     /// Seconds that are not counted, after the first pass over the hot keys.
     pub warm_up_seconds: u64,
     /// Seconds without compaction.

@@ -28,6 +28,7 @@ pub fn phase(phase: Phase, p99: f64) -> PhaseReport {
         reads: 1000,
         failed_reads: 0,
         failed_updates: 0,
+        unstarted_reads: 0,
         reads_per_second: 200.0,
         service_us,
         response_us: service_us,

@@ -5,6 +5,7 @@ use super::mode::Mode;
 use super::workload::Workload;
 use crate::driven::case::Start;
 use crate::driven::parameters::{DatabaseParameters, RunParameters};
+use crate::phase::FIRST_PASS_SECONDS;
 use std::path::Path;
 
 /// What distinguishes a run from others with the same options.
@@ -57,6 +58,7 @@ impl<'a> RunParameters<'a> {
                 steps => steps.to_vec(),
             },
             seed: setup.seed,
+            first_pass_seconds: FIRST_PASS_SECONDS,
             warm_up_seconds: sizes.warm_up_seconds,
             idle_seconds: sizes.idle_seconds,
             compaction_seconds: sizes.compaction_seconds,
