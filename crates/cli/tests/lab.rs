@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::process::{Ended, output_within};
 use coldstream_testkit::tools::find;
-use coldstream_testkit::{memory_cgroup, plugin, skip};
+use coldstream_testkit::{library, memory_cgroup, plugin, skip};
 
 /// How a run of the laboratory ends. A node takes most of its time to start.
 fn measured(command: &mut Command) -> Ended {
@@ -476,13 +476,36 @@ fn only_the_named_library_is_measured() {
 #[test]
 fn a_mode_whose_library_was_not_loaded_is_an_error() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    // The loader ignores a file that is no library.
+    let no_library = directory.path().join("libcoldstream.so");
+    std::fs::write(&no_library, "").expect("file");
     let Some(mut command) = lab(directory.path(), &["--runs", "1", "--modes", "coldstream"]) else {
         return;
     };
-    let ended = measured(command.env("COLDSTREAM", "off"));
+    let ended = measured(command.arg("--coldstream-library").arg(&no_library));
     let said = String::from_utf8_lossy(&ended.stderr);
     assert_eq!(ended.status.code(), Some(1), "{said}");
-    assert!(said.contains("COLDSTREAM=off"), "{said}");
+    assert!(said.contains("the loader did not load it"), "{said}");
+}
+
+/// A stock mode would fail if it had the library, and `coldstream` if it were switched off.
+#[test]
+fn modes_do_not_inherit_what_the_caller_preloads() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let modes = ["--runs", "1", "--modes", "buffered,coldstream", "--json"];
+    let Some(mut command) = lab(directory.path(), &modes) else {
+        return;
+    };
+    // The environment of the laboratory's children alone: the laboratory has the library, too.
+    command.env("LD_PRELOAD", library::path());
+    command.env("COLDSTREAM_HANDOVER", "off");
+    let ended = measured(&mut command);
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(ended.status.success(), "{said}");
+    let report: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let log = |mode: usize| report["cases"][0]["runs"][mode][0]["library_log"].to_string();
+    assert_eq!(log(0), "[]");
+    assert!(log(1).contains("handover_sstables"), "{}", log(1));
 }
 
 /// Parameters that the driver accepts. It ends at the library, which is not there.

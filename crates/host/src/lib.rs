@@ -7,6 +7,7 @@
 //! - [`status_page`]: the page on which the preload library in a process publishes its counters and takes requests.
 //! - [`survey`]: all processes under Coldstream that the caller may see, read without changing anything.
 //! - [`cgroup`], [`own_cgroup`]: memory limits in both versions, and cgroups that exist for one run.
+//! - [`start`]: the command that starts a database in such cgroups.
 //! - [`mounts`], [`block_device`]: the filesystem and the disk below a path.
 //! - [`machine`], [`counters`], [`reclaimers`], [`kernel_setting`]: facts, figures and settings of the kernel.
 //!
@@ -40,5 +41,6 @@ pub mod mounts;
 pub mod own_cgroup;
 pub mod process;
 pub mod reclaimers;
+pub mod start;
 pub mod status_page;
 pub mod survey;

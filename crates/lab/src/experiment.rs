@@ -4,7 +4,8 @@
 use crate::engine::{Engine, Mode, Run};
 use crate::error::LabError;
 use crate::interrupt;
-use crate::preloaded::{Libraries, library_log};
+use crate::library_log::library_log;
+use crate::preloaded::Libraries;
 use crate::report::{self, CaseDescription, CaseReport, Report};
 use crate::run_report::RunReport;
 use crate::smallest_limit;
@@ -63,7 +64,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
             }
             let measurement = measurement?;
             let has_status_page = measurement.has_library();
-            let lines = library_log(mode.preloaded(), log.path(), has_status_page)?;
+            let lines = library_log(mode, log.path(), has_status_page)?;
             measurement.report(lines)
         };
         let description = case.description.clone();

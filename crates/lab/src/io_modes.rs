@@ -102,8 +102,8 @@ impl IoModes {
         Ok(Self { config, named })
     }
 
-    /// The variables of the database's environment, as `NAME=VALUE`. The database inherits settings
-    /// that are not in the mode's name, but never I/O modes.
+    /// The variables of the database's environment, as `NAME=VALUE`. Settings that are not in the mode's
+    /// name have their defaults: the database inherits none.
     pub fn environment(&self, profile: Profile, log: &Path) -> Vec<String> {
         let config = Config {
             profile,
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn named_settings_are_not_inherited() {
+    fn only_named_settings_are_set() {
         let io_modes = IoModes::from_name("coldstream:handover=on+buffered");
         let io_modes = io_modes.unwrap().unwrap();
         assert_eq!(

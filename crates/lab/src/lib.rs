@@ -46,6 +46,7 @@ mod foreground;
 pub mod interrupt;
 mod io_modes;
 mod leveldb;
+mod library_log;
 mod linked;
 mod machine;
 mod measurement;

@@ -36,8 +36,8 @@ macro_rules! preloaded_help {
                              coldstream:pacing=on
                              coldstream:buffered+buffered+eviction=on
   preload:PATH             another preload library
-READS and WRITES are auto, direct, dontcache, drop-behind or buffered. The environment gives the \
-settings that a mode does not name."
+READS and WRITES are auto, direct, dontcache, drop-behind or buffered. Settings that a mode does not \
+name have their defaults: the database gets no LD_PRELOAD and no COLDSTREAM_… of the environment."
     };
 }
 pub(crate) use preloaded_help;
@@ -63,6 +63,11 @@ impl Preloaded {
     /// Whether it is Coldstream's preload library.
     pub fn is_coldstream(&self) -> bool {
         matches!(self, Preloaded::Coldstream(_))
+    }
+
+    /// Whether it is Coldstream in any form.
+    pub fn has_coldstream(&self) -> bool {
+        self.settings().is_some()
     }
 
     /// Coldstream's settings, if it is Coldstream in any form.
@@ -93,33 +98,6 @@ impl std::fmt::Display for Preloaded {
             Preloaded::Other(path) => formatter.pad(&format!("preload:{}", path.display())),
         }
     }
-}
-
-/// The lines of Coldstream's log of a run. There are none if the library had no background I/O, for
-/// instance with a database that maps its SSTables.
-///
-/// `has_status_page`: whether a sample of the run found the library's status page.
-///
-/// # Errors
-/// The mode is Coldstream, but there is neither a log line nor a status page. The library was not
-/// loaded, and the run measured the database without it.
-pub fn library_log(
-    preloaded: Option<&Preloaded>,
-    log: &Path,
-    has_status_page: bool,
-) -> Result<Vec<String>> {
-    let text = fs::read_to_string(log).unwrap_or_default();
-    if let Some(mode) = preloaded
-        && mode.settings().is_some()
-        && text.is_empty()
-        && !has_status_page
-    {
-        bail!(
-            "mode {mode}: the library has no status page and has not written a line of log: the \
-             loader did not load it, or it is switched off (COLDSTREAM=off in the environment)"
-        );
-    }
-    Ok(text.lines().map(str::to_owned).collect())
 }
 
 /// The paths of the preload libraries of all modes.

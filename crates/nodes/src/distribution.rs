@@ -4,6 +4,7 @@ use crate::cache;
 use crate::error::{NodeError, file};
 use crate::java::Java;
 use crate::version::Version;
+use coldstream_host::start::without_preload;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -87,10 +88,10 @@ impl Distribution {
     }
 
     /// A `java` command with the release's class path and the exports that it needs. The caller adds flags, a class or
-    /// source file, and its arguments.
+    /// source file, and its arguments. It has no preload library.
     pub fn java(&self) -> Command {
         let mut command = Command::new(self.java.command());
-        command.args(self.java_arguments());
+        without_preload(&mut command).args(self.java_arguments());
         command
     }
 

@@ -5,13 +5,14 @@ use crate::distribution::{Distribution, tail};
 use crate::error::{NodeError, file};
 use crate::nodetool::Nodetool;
 use crate::pauses::{self, Pause};
+use coldstream_host::start::command_in_cgroups;
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsString;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// One node starts in 4 to 10 s. Several nodes on a busy machine take longer.
@@ -77,7 +78,8 @@ impl Node {
         let output_path = directory.join("console.log");
         let output = fs::File::create(&output_path).map_err(file(&output_path))?;
         let errors = output.try_clone().map_err(file(&output_path))?;
-        let mut child = command(launch)
+        let mut child = command_in_cgroups(&launch.cgroup_processes)
+            .args(&launch.prefix)
             .arg(distribution.java_command())
             .args(distribution.java_arguments())
             .arg(format!("-Xms{}m", settings.heap_mib))
@@ -221,21 +223,6 @@ impl Node {
             let _ = kill_process(process, signal);
         }
     }
-}
-
-/// The start of a node's command line. A shell enters the cgroups, then executes the node: no work of the node is
-/// charged elsewhere.
-fn command(launch: &Launch) -> Command {
-    let cgroups: Vec<String> = (launch.cgroup_processes.iter())
-        .map(|file| file.display().to_string())
-        .collect();
-    let mut command = Command::new("/bin/sh");
-    command
-        .arg("-c")
-        .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
-        .arg(cgroups.join(" "))
-        .args(&launch.prefix);
-    command
 }
 
 /// Checks that nothing listens there. Requests for the node would reach the other process.

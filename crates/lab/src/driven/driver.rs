@@ -2,7 +2,7 @@
 //! record by record.
 
 use super::dataset::Dataset;
-use super::load_process::{Ended, LoadProcess, command_in_cgroups};
+use super::load_process::{Ended, LoadProcess};
 use super::parameters::{self, LoadParameters, OptionsParameters, RunParameters};
 use crate::attached::Attached;
 use crate::compaction_files::CompactionFiles;
@@ -12,6 +12,7 @@ use crate::measurement::Measurement;
 use crate::phase::{Backlog, Event, FirstPass, Phase};
 use crate::testbed::Testbed;
 use anyhow::{Context, Result, bail};
+use coldstream_host::start::{command_in_cgroups, without_preload};
 use rustix::process::Signal;
 use std::fs;
 use std::io::{BufReader, Read};
@@ -73,7 +74,7 @@ impl Driver {
     /// Carries out a command, and returns what it printed.
     fn finish(&self, command: parameters::Command<'_>) -> Result<String> {
         let mut command_line = Command::new(&self.executable);
-        command_line.args(command.words()?);
+        without_preload(&mut command_line).args(command.words()?);
         let (process, mut output) = LoadProcess::start_and_read(&mut command_line)
             .with_context(|| format!("start {}", self.executable.display()))?;
         // Read once it has ended: a Ctrl-C is noticed meanwhile. It prints a line at most.

@@ -6,7 +6,6 @@ use anyhow::Result;
 use std::collections::VecDeque;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -16,21 +15,6 @@ const LAST_LINES: usize = 20;
 
 /// Beginnings of lines that tell progress: of the driver, and of db_bench.
 const PROGRESS: [&[u8]; 2] = [b"loading:", b"... finished"];
-
-/// A shell that enters the cgroups and then becomes the command in its further arguments. So
-/// everything that the command does is charged to the cgroups. Their paths have no spaces.
-pub fn command_in_cgroups(processes_files: &[PathBuf]) -> Command {
-    let files = processes_files
-        .iter()
-        .map(|file| file.display().to_string());
-    let files: Vec<String> = files.collect();
-    let mut command = Command::new("/bin/sh");
-    command
-        .arg("-c")
-        .arg("for file in $0; do echo $$ > \"$file\" || exit 3; done; exec \"$@\"")
-        .arg(files.join(" "));
-    command
-}
 
 /// A program that runs. Killed when dropped.
 #[derive(Debug)]

@@ -12,12 +12,13 @@ use super::mode::Mode;
 use super::parameters::Setup;
 use super::workload::Workload;
 use crate::driven::case::Start;
-use crate::driven::load_process::{Ended, LoadProcess, command_in_cgroups};
+use crate::driven::load_process::{Ended, LoadProcess};
 use crate::error::WrongValue;
 use crate::measurement::Measurement;
 use crate::phase::{Event, Phase};
 use crate::sampler::now_ns;
 use anyhow::{Context, Result, anyhow, bail};
+use coldstream_host::start::{command_in_cgroups, without_preload};
 pub use flags::read_random_exp_range;
 use output::Output;
 use std::collections::BTreeSet;
@@ -140,7 +141,7 @@ impl DbBench {
         directory: &Path,
     ) -> Result<()> {
         let flags = flags::load(arguments, workload, directory)?;
-        let process = LoadProcess::start(Command::new(&self.program).args(flags))
+        let process = LoadProcess::start(without_preload(Command::new(&self.program).args(flags)))
             .with_context(|| format!("start {}", self.program.display()))?;
         finish(process)
     }
@@ -172,7 +173,7 @@ impl DbBench {
 
 /// What `--help` prints. gflags ends with an exit code of 1 then.
 fn help(program: &Path) -> io::Result<String> {
-    let mut child = Command::new(program)
+    let mut child = without_preload(&mut Command::new(program))
         .arg("--help")
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
