@@ -10,6 +10,13 @@ pub fn memory_bytes() -> Option<u64> {
     Some(Meminfo::current().ok()?.mem_total)
 }
 
+/// Whether the machine has swap that is on.
+#[must_use]
+pub fn has_swap() -> bool {
+    // The first line is the heading.
+    kernel_file::text("/proc/swaps").is_some_and(|swaps| swaps.lines().count() > 1)
+}
+
 /// `uname -r`.
 #[must_use]
 pub fn kernel_release() -> String {
@@ -50,5 +57,7 @@ mod tests {
     fn this_machine_has_memory_and_a_kernel() {
         assert!(memory_bytes().unwrap() > 1 << 20);
         assert!(!kernel_release().is_empty());
+        let total_kib = Meminfo::current().unwrap().swap_total >> 10;
+        assert_eq!(has_swap(), total_kib > 0);
     }
 }

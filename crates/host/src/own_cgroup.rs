@@ -53,6 +53,7 @@ pub struct OwnCgroup {
 pub struct MemoryCgroup {
     own: OwnCgroup,
     version: Version,
+    may_swap: bool,
 }
 
 impl OwnCgroup {
@@ -82,6 +83,16 @@ impl OwnCgroup {
         fs::write(&file, value).map_err(at(&file))
     }
 
+    /// Keeps its memory out of the swap (`memory.swap.max` in `Documentation/admin-guide/cgroup-v2.rst`,
+    /// `memory.swappiness` in `cgroup-v1/memory.rst`).
+    fn forbid_swap(&self, version: Version) -> Result<(), CgroupError> {
+        let file = match version {
+            Version::V1 => "memory.swappiness",
+            Version::V2 => "memory.swap.max",
+        };
+        self.write(file, "0")
+    }
+
     /// The file that takes process ids.
     #[must_use]
     pub fn processes_file(&self) -> PathBuf {
@@ -99,7 +110,7 @@ impl Drop for OwnCgroup {
 }
 
 impl MemoryCgroup {
-    /// Makes the cgroup `name` with a limit.
+    /// Makes the cgroup `name` with a limit. It does not swap, where the kernel lets it.
     ///
     /// # Errors
     /// There is no memory controller, or the hierarchy refused.
@@ -118,7 +129,17 @@ impl MemoryCgroup {
         }
         let own = OwnCgroup::make_in(parent, name)?;
         own.write(version.limit_file(), &limit_bytes.to_string())?;
-        Ok(Self { own, version })
+        Ok(Self {
+            may_swap: own.forbid_swap(version).is_err(),
+            own,
+            version,
+        })
+    }
+
+    /// Whether the kernel may swap memory of its processes out. The limit does not bind that memory.
+    #[must_use]
+    pub fn may_swap(&self) -> bool {
+        self.may_swap
     }
 
     /// The file that takes process ids.
@@ -206,5 +227,39 @@ mod tests {
         assert!(!path.exists());
         let error = OwnCgroup::make_in(&path, "two").unwrap_err().to_string();
         assert!(error.contains("one/two"), "{error}");
+    }
+
+    #[test]
+    fn each_version_has_its_switch_for_swap() {
+        for (version, file, value) in [
+            (Version::V1, "memory.swappiness", "0"),
+            (Version::V2, "memory.swap.max", "0"),
+        ] {
+            let hierarchy = tempfile::tempdir().unwrap();
+            let own = OwnCgroup::make_in(hierarchy.path(), "one").unwrap();
+            own.forbid_swap(version).unwrap();
+            let file = hierarchy.path().join("one").join(file);
+            assert_eq!(fs::read_to_string(&file).unwrap(), value);
+            // Where the kernel has no such file it refuses.
+            fs::remove_file(&file).unwrap();
+            fs::create_dir(&file).unwrap();
+            assert!(own.forbid_swap(version).is_err());
+            fs::remove_dir(&file).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_cgroup_with_a_limit_does_not_swap() {
+        let name = format!("coldstream-unit-{}", std::process::id());
+        let cgroup = match MemoryCgroup::create(&name, 1 << 30) {
+            Ok(cgroup) => cgroup,
+            Err(error) => return eprintln!("skipped: no memory cgroup can be made here: {error}"),
+        };
+        let file = match cgroup.version() {
+            Version::V1 => "memory.swappiness",
+            Version::V2 => "memory.swap.max",
+        };
+        let value = number(cgroup.own.path.join(file));
+        assert_eq!(value, (!cgroup.may_swap()).then_some(0));
     }
 }

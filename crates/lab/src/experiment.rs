@@ -189,7 +189,6 @@ fn order(turn: u32, modes: usize) -> impl Iterator<Item = usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::OutputArgs;
     use crate::testbed::WorkDirArgs;
 
     #[test]
@@ -202,18 +201,7 @@ mod tests {
     #[test]
     fn an_error_leaves_the_turns_that_were_finished() {
         let directory = tempfile::tempdir().unwrap();
-        let mut testbed = Testbed::open(&WorkDirArgs {
-            coldstream_library: None,
-            directory: directory.path().to_path_buf(),
-            read_ahead_kb: None,
-            device_mib_per_second: 0,
-            device_requests_per_second: 0,
-            keep_awake: false,
-            smallest_limit_for_p99_us: None,
-            keep: false,
-            output: OutputArgs::default(),
-        })
-        .unwrap();
+        let mut testbed = Testbed::open(&WorkDirArgs::in_directory(directory.path())).unwrap();
         let case = CaseDescription {
             title: "case".into(),
             text: String::new(),

@@ -9,6 +9,7 @@ use crate::throttle::{DeviceRate, Throttle, cgroup_name};
 use anyhow::{Context, Result};
 use clap::Args;
 use coldstream_host::kernel_setting::KernelSetting;
+use coldstream_host::machine;
 use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_policy::memory_limits::Version;
 use std::fs;
@@ -28,7 +29,7 @@ pub struct Testbed {
     pub progress: Progress,
     /// What could not be done or measured here, for the report.
     pub limitations: Vec<String>,
-    /// The rate of the device in every run.
+    /// The rate of the device in every run. Unlimited where it could not be limited.
     pub device_rate: DeviceRate,
 }
 
@@ -181,8 +182,22 @@ impl Testbed {
     }
 
     fn cgroup(&mut self, limit_bytes: u64) -> Option<MemoryCgroup> {
+        let machine_bytes = self.machine.memory_bytes;
+        if limit_bytes > machine_bytes && machine_bytes > 0 {
+            self.add_limitation(format!(
+                "the limit of {} MiB is above the machine's memory of {} MiB: it does not bind",
+                limit_bytes >> 20,
+                machine_bytes >> 20
+            ));
+        }
         match MemoryCgroup::create(&cgroup_name(), limit_bytes) {
             Ok(cgroup) => {
+                if cgroup.may_swap() && machine::has_swap() {
+                    self.add_limitation(
+                        "the database may swap, and its limit does not bind what is swapped out: swapoff -a"
+                            .into(),
+                    );
+                }
                 if cgroup.version() == Version::V1 {
                     self.add_limitation(
                         "cgroup version 1: no memory pressure of the database's own".into(),
@@ -210,6 +225,7 @@ impl Testbed {
             None => Err("the work directory is on no block device".into()),
         };
         made.map_err(|why| {
+            self.device_rate = DeviceRate::UNLIMITED;
             self.add_limitation(format!("the device is not limited to a rate: {why}"))
         })
         .ok()
@@ -239,5 +255,59 @@ impl Drop for Testbed {
         if self.remove {
             let _ = fs::remove_dir_all(&self.directory);
         }
+    }
+}
+
+#[cfg(test)]
+impl WorkDirArgs {
+    /// The defaults, in a directory.
+    pub fn in_directory(directory: &Path) -> Self {
+        Self {
+            coldstream_library: None,
+            directory: directory.to_path_buf(),
+            read_ahead_kb: None,
+            device_mib_per_second: 0,
+            device_requests_per_second: 0,
+            keep_awake: false,
+            smallest_limit_for_p99_us: None,
+            keep: false,
+            output: OutputArgs::default(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_that_does_not_bind_is_a_limitation() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut testbed = Testbed::open(&WorkDirArgs::in_directory(directory.path())).unwrap();
+        let is_said = |testbed: &Testbed| {
+            let mut limitations = testbed.limitations.iter();
+            limitations
+                .any(|it| it.contains("above the machine's memory of 64 MiB: it does not bind"))
+        };
+        testbed.machine.memory_bytes = 64 << 20;
+        drop(testbed.cgroup(64 << 20));
+        assert!(!is_said(&testbed), "{:?}", testbed.limitations);
+        drop(testbed.cgroup(65 << 20));
+        assert!(is_said(&testbed), "{:?}", testbed.limitations);
+    }
+
+    #[test]
+    fn a_rate_that_is_not_in_force_is_not_reported() {
+        let directory = tempfile::tempdir().unwrap();
+        let arguments = WorkDirArgs {
+            device_mib_per_second: 5,
+            ..WorkDirArgs::in_directory(directory.path())
+        };
+        let mut testbed = Testbed::open(&arguments).unwrap();
+        testbed.machine.device = None;
+        assert!(testbed.throttle().is_none());
+        assert_eq!(testbed.device_rate, DeviceRate::UNLIMITED);
+        let mut limitations = testbed.limitations.iter();
+        assert!(limitations.any(|it| it.starts_with("the device is not limited to a rate: ")));
     }
 }

@@ -42,9 +42,15 @@ pub struct DeviceRate {
 }
 
 impl DeviceRate {
+    /// No limit.
+    pub const UNLIMITED: Self = Self {
+        bytes_per_second: 0,
+        requests_per_second: 0,
+    };
+
     /// Whether it limits nothing.
     pub fn is_unlimited(self) -> bool {
-        self.bytes_per_second == 0 && self.requests_per_second == 0
+        self == Self::UNLIMITED
     }
 }
 
