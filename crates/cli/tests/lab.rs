@@ -449,6 +449,27 @@ fn a_missing_jdk_or_maven_is_named() {
 }
 
 #[test]
+fn a_data_set_without_room_is_refused_before_it_is_written() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
+    let ended = measured(
+        Command::new(env!("CARGO_BIN_EXE_coldstream"))
+            .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
+            .args(["--keys", "1000000000000", "--hot-keys", "1"])
+            .args(["--work-dir", "work"])
+            .current_dir(directory.path())
+            // Neither a JDK nor a release is needed to see it.
+            .env("PATH", directory.path())
+            .env("XDG_CACHE_HOME", directory.path())
+            .stdin(Stdio::null()),
+    );
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(!ended.status.success(), "{said}");
+    let values = "3814697.3 GiB of values need 13351440.4 GiB";
+    assert!(said.contains("GiB free") && said.contains(values), "{said}");
+    assert!(!directory.path().join("work").exists());
+}
+
+#[test]
 fn only_the_named_library_is_measured() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("scratch directory");
     let missing = directory.path().join("missing.so");

@@ -43,6 +43,7 @@ mod engines;
 mod error;
 mod experiment;
 mod foreground;
+mod free_space;
 pub mod interrupt;
 mod io_modes;
 mod leveldb;

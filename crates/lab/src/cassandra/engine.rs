@@ -9,12 +9,13 @@ use super::mode::{Mode, Way};
 use super::phase_sequence::PhaseSequence;
 use super::recipe::Recipe;
 use super::run_state::RunState;
-use super::schema::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, table_directory};
+use super::schema::{ADDRESS, BESIDE, COMPACTED, KEYSPACE, table_directory, tables};
 use super::sstables::{DATA_SUFFIX, SsTables};
 use super::template::{Template, settings};
 use super::workload::Workload;
 use crate::compaction_files::CompactionFiles;
 use crate::engine::{Case, Description, Engine, Plan, Run};
+use crate::free_space::check_space;
 use crate::linked::LinkedCopy;
 use crate::measurement::Measurement;
 use crate::option_name::option_name;
@@ -210,6 +211,33 @@ fn load_in_words(arguments: &CassandraArgs) -> String {
     )
 }
 
+/// Checks that the work directory has room for the data set, a node directory for each release, and a run.
+fn check_free_space(
+    arguments: &CassandraArgs,
+    versions: &[Version],
+    work_dir: &Path,
+) -> Result<()> {
+    let tables = tables(arguments).len() as u64;
+    let values_bytes = (arguments.sizes().keys)
+        .saturating_mul(arguments.value_bytes)
+        .saturating_mul(tables);
+    let kept = |version: &&Version| Template::is_kept(arguments, **version, work_dir);
+    let missing = versions.len() - versions.iter().filter(kept).count();
+    check_space(work_dir, values_bytes, needed_bytes(values_bytes, missing))
+}
+
+/// What a measurement needs whose node directories are there, but for `missing` ones.
+///
+/// - A run shares the SSTables of its node directory, and writes up to as much again.
+/// - Each release rewrites the SSTables for its node directory. They are written once before.
+fn needed_bytes(values_bytes: u64, missing: usize) -> u64 {
+    let halves = match missing as u64 {
+        0 => 3,
+        missing => 3 + 2 + 2 * missing,
+    };
+    (values_bytes / 2).saturating_mul(halves)
+}
+
 /// Gets the releases of all modes, and prepares a node directory for each.
 fn prepare(
     arguments: &CassandraArgs,
@@ -219,8 +247,11 @@ fn prepare(
         .releases
         .clone()
         .unwrap_or_else(Release::default_cache);
-    // 4.1 writes the data set: every later release can import its SSTables.
     let mut versions: Vec<Version> = arguments.modes.iter().map(|mode| mode.version).collect();
+    versions.sort_unstable();
+    versions.dedup();
+    check_free_space(arguments, &versions, testbed.directory())?;
+    // 4.1 writes the data set: every later release can import its SSTables.
     versions.push(Version::V4_1);
     versions.sort_unstable();
     versions.dedup();
@@ -359,5 +390,16 @@ impl Cassandra {
 fn kill(process: u32) {
     if let Some(process) = i32::try_from(process).ok().and_then(Pid::from_raw) {
         let _ = kill_process(process, Signal::KILL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_node_directory_that_is_missing_needs_room() {
+        let values = |missing| needed_bytes(2, missing);
+        assert_eq!([0, 1, 2].map(values), [3, 7, 9]);
     }
 }

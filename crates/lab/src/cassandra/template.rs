@@ -11,7 +11,7 @@ use crate::compaction_files::with_suffix;
 use crate::linked::{LinkedCopy, entries};
 use crate::option_name::option_name;
 use anyhow::{Context, Result, bail};
-use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat};
+use coldstream_nodes::{Distribution, Launch, Node, Settings, SstableFormat, Version};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// Cassandra deletes rewritten SSTables in a thread of its own (`NonPeriodicTasks`), some time after
 /// nodetool has returned.
 const DELETION_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// A file that tells that a node directory is complete.
+const COMPLETE: &str = "COMPLETE";
 
 /// A node's settings that are the same in every mode.
 pub fn settings(arguments: &CassandraArgs) -> Settings {
@@ -41,6 +44,22 @@ pub struct Template {
 }
 
 impl Template {
+    /// The directory for these parameters and this release.
+    fn directory(arguments: &CassandraArgs, release: Version, work_dir: &Path) -> PathBuf {
+        work_dir.join(format!(
+            "node-{}-{}-{}-{release}",
+            dataset_name(arguments),
+            option_name(arguments.format),
+            option_name(arguments.hot_table),
+        ))
+    }
+
+    /// Whether an earlier measurement has kept it.
+    pub fn is_kept(arguments: &CassandraArgs, release: Version, work_dir: &Path) -> bool {
+        let directory = Self::directory(arguments, release, work_dir);
+        directory.join(COMPLETE).exists()
+    }
+
     /// Takes the directory for these parameters and this release, or makes it.
     pub fn prepare(
         arguments: &CassandraArgs,
@@ -49,16 +68,12 @@ impl Template {
         work_dir: &Path,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Self> {
-        let path = work_dir.join(format!(
-            "node-{}-{}-{}-{}",
-            dataset_name(arguments),
-            option_name(arguments.format),
-            option_name(arguments.hot_table),
-            distribution.version()
-        ));
         // Removed if it cannot be completed.
-        let mut template = Self { path, keep: false };
-        let complete = template.path.join("COMPLETE");
+        let mut template = Self {
+            path: Self::directory(arguments, distribution.version(), work_dir),
+            keep: false,
+        };
+        let complete = template.path.join(COMPLETE);
         if !complete.exists() {
             let mut sources = Vec::new();
             for table in tables(arguments) {

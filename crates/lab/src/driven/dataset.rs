@@ -1,10 +1,11 @@
 //! The data set. It is loaded once. Each run gets a copy by hard links: SSTables never change
 //! after they were written. Files that the engine does change are copied.
 
+use crate::free_space::check_space;
 use crate::linked::LinkedCopy;
 use crate::testbed::Testbed;
 use crate::units::mib;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -53,7 +54,8 @@ impl Dataset {
         let path = &dataset.path;
         let complete = path.join("COMPLETE");
         let is_complete = fs::read_to_string(&complete).ok().as_ref() == Some(&wanted.made_with);
-        check_space(testbed.directory(), wanted.values_bytes, is_complete)?;
+        let needed_bytes = needed_bytes(wanted.values_bytes, is_complete);
+        check_space(testbed.directory(), wanted.values_bytes, needed_bytes)?;
         if !is_complete {
             if path.exists() {
                 fs::remove_dir_all(path)
@@ -78,31 +80,13 @@ impl Dataset {
     }
 }
 
-/// Checks that a filesystem has room for a data set and for a run.
+/// What a data set and a run need.
 ///
 /// - A data set takes up to twice its values while it is loaded.
 /// - A run shares its SSTables, and writes up to as much again: a database deletes an SSTable, but
 ///   the data set keeps it.
-fn check_space(directory: &Path, values_bytes: u64, is_loaded: bool) -> Result<()> {
-    let needed_bytes = values_bytes / 2 * if is_loaded { 3 } else { 5 };
-    let filesystem = rustix::fs::statvfs(directory)
-        .with_context(|| format!("the free space of {}", directory.display()))?;
-    let free_bytes = filesystem.f_bavail * filesystem.f_frsize;
-    if free_bytes >= needed_bytes {
-        return Ok(());
-    }
-    bail!(
-        "{} has {:.1} GiB free; {:.1} GiB of values need {:.1} GiB: name another --work-dir, fewer --keys, \
-         or with a recipe less --memory-mib",
-        directory.display(),
-        gib(free_bytes),
-        gib(values_bytes),
-        gib(needed_bytes),
-    )
-}
-
-fn gib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 30)
+fn needed_bytes(values_bytes: u64, is_loaded: bool) -> u64 {
+    values_bytes / 2 * if is_loaded { 3 } else { 5 }
 }
 
 impl Drop for Dataset {
@@ -110,22 +94,5 @@ impl Drop for Dataset {
         if !self.keep {
             let _ = fs::remove_dir_all(&self.path);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn too_little_space_is_said_before_loading() {
-        let directory = tempfile::tempdir().unwrap();
-        check_space(directory.path(), 4096, false).unwrap();
-        let error = check_space(directory.path(), 1 << 60, true).unwrap_err();
-        let text = error.to_string();
-        assert!(
-            text.contains("GiB free") && text.contains("--work-dir"),
-            "{text}"
-        );
     }
 }
