@@ -1,5 +1,6 @@
 //! The report's data. As JSON it is the report for programs; every other form is made from it.
 
+use super::figures::count;
 use super::published::Published;
 use super::smallest_limit::SmallestLimit;
 use super::trade::{Trade, trades};
@@ -73,6 +74,11 @@ pub struct CaseReport {
 }
 
 impl CaseReport {
+    /// The runs that each mode has finished.
+    pub fn runs_of_each_mode(&self) -> usize {
+        self.runs.iter().map(Vec::len).min().unwrap_or(0)
+    }
+
     /// A case of these runs.
     pub fn new(description: CaseDescription, runs: Vec<Vec<RunReport>>) -> Self {
         Self {
@@ -85,6 +91,24 @@ impl CaseReport {
 }
 
 impl Report {
+    /// The runs of each mode. Where a measurement has ended early there are fewer than planned, and how many depends
+    /// on the case.
+    pub fn runs_of_each_mode(&self) -> String {
+        let runs = || self.cases.iter().map(CaseReport::runs_of_each_mode);
+        let (fewest, most) = (runs().min(), runs().max());
+        let planned = self.runs as usize;
+        match (fewest, most) {
+            (Some(fewest), Some(most)) if fewest < planned => {
+                let more = match fewest == most {
+                    true => String::new(),
+                    false => format!(" to {most}"),
+                };
+                format!("{fewest}{more} of {planned} planned runs")
+            }
+            _ => count(planned, "run"),
+        }
+    }
+
     /// The report that this JSON holds. Its rows and trades are computed again from the runs, so that
     /// a report of an older version has those of this one.
     pub fn from_json(text: &str) -> Result<Self, serde_json::Error> {
@@ -121,6 +145,19 @@ mod tests {
             let text = trades[0]["text"].as_str().unwrap();
             assert!(text.starts_with("buys its latency with writes: "), "{text}");
         }
+    }
+
+    #[test]
+    fn runs_that_were_not_made_are_not_claimed() {
+        let runs = |of_cases: &[u32]| {
+            let cases = of_cases.iter();
+            let cases = cases.map(|runs| fixture::case(&[(67.0, 203.0, 100.0)], *runs));
+            fixture::report(&["buffered"], cases.collect()).runs_of_each_mode()
+        };
+        assert_eq!(runs(&[4, 4]), "4 runs");
+        assert_eq!(runs(&[]), "4 runs");
+        assert_eq!(runs(&[3]), "3 of 4 planned runs");
+        assert_eq!(runs(&[4, 1]), "1 to 4 of 4 planned runs");
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn case_lines(report: &Report, case: &CaseReport, verdict: &CaseVerdict) -> Vec<
     let rows_max = LINES_MAX - FIXED_LINES - trades.len();
     let rows = modes.len().min(rows_max);
     let mut room = rows_max - rows;
-    let runs = case.runs.iter().map(Vec::len).min().unwrap_or(0);
+    let runs = case.runs_of_each_mode();
     let mut lines = vec![bold(&verdict.headline)];
     lines.extend(trades);
     lines.push(format!(
@@ -307,12 +307,12 @@ fn worse(rows: &[WorseRow], room: &mut usize) -> Vec<String> {
 pub fn every_row(report: &Report) -> String {
     let machine = &report.machine;
     let mut text = format!(
-        "{} on {}, {}\n{}; {} runs in turn: median (min–max)\n",
+        "{} on {}, {}\n{}; {} of each mode in turn: median (min–max)\n",
         report.engine,
         machine_line(machine),
         report.begun,
         report.load,
-        report.runs
+        report.runs_of_each_mode()
     );
     for case in &report.cases {
         let title = format!("{}: {}", case.description.title, case.description.text);
@@ -529,5 +529,14 @@ mod tests {
         for row in rows {
             assert!(text.contains(&row), "{row}");
         }
+        assert!(text.contains("; 4 runs of each mode in turn: "), "{text}");
+    }
+
+    #[test]
+    fn all_has_the_runs_that_were_made() {
+        let case = fixture::case(&[(67.0, 203.0, 100.0), (67.0, 103.0, 96.0)], 2);
+        let text = every_row(&fixture::report(&["buffered", "coldstream"], vec![case]));
+        let made = "; 2 of 4 planned runs of each mode in turn: ";
+        assert!(text.contains(made), "{text}");
     }
 }

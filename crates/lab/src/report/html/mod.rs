@@ -45,7 +45,7 @@ pub fn page(report: &Report) -> String {
                     h1 { (unbroken(&title)) }
                     p.lead {
                         (report.engine) ". " (report.load) ". " (machine_line(&report.machine)) ". "
-                        (count(report.runs as usize, "run")) " of each mode in turn; figures are medians."
+                        (report.runs_of_each_mode()) " of each mode in turn; figures are medians."
                     }
                 }
                 main {
@@ -128,6 +128,13 @@ mod tests {
         ];
         assert!(order.is_sorted(), "{order:?}");
         assert!(page.ends_with("</html>\n"));
+    }
+
+    #[test]
+    fn the_page_has_the_runs_that_were_made() {
+        let case = fixture::case(&[(67.0, 203.0, 100.0), (90.0, 103.0, 96.0)], 3);
+        let page = page(&fixture::report(&["buffered", "coldstream"], vec![case]));
+        assert!(page.contains("3 of 4 planned runs of each mode in turn; figures"));
     }
 
     #[test]
