@@ -1,6 +1,7 @@
 //! `coldstream attach` beside a running engine, as a mode.
 //!
-//! The process is in the engine's cgroups: what it warms is charged to them. Its processor time is part of the report.
+//! The process is in the engine's cgroups: what it warms is charged to them, and it shares their limit. Its processor
+//! time is part of the report. Memory, threads and descriptors of the engine are told without it.
 
 use anyhow::{Context, Result, bail};
 use coldstream_host::process::{has_ended, open_files, processor_time_ns};
@@ -71,6 +72,11 @@ impl Attached {
             started: Instant::now(),
             lines: errors.map(|errors| std::thread::spawn(move || read(errors))),
         })
+    }
+
+    /// Its process id: the shell becomes the program.
+    pub fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Ends it.

@@ -152,13 +152,17 @@ pub struct Run<'a, E: Engine> {
     /// Words before the engine's own command line. They set the preload library and its
     /// environment; empty in modes without one.
     pub command_prefix: Vec<String>,
+    /// The process of `coldstream attach`, once it runs in the run's cgroups.
+    pub attached_process: Option<u32>,
 }
 
 impl<E: Engine> Run<'_, E> {
     /// Starts `coldstream attach` beside the engine's process, if the mode has it. `command` enters its cgroups.
-    pub fn attach(&self, process: u32, command: Command) -> Result<Option<Attached>> {
+    pub fn attach(&mut self, process: u32, command: Command) -> Result<Option<Attached>> {
         let attach = |options| Attached::start(process, options, command);
-        self.mode.attach_options().map(attach).transpose()
+        let attached = self.mode.attach_options().map(attach).transpose()?;
+        self.attached_process = attached.as_ref().map(Attached::id);
+        Ok(attached)
     }
 
     /// Records events until the last sender is gone, and samples the kernel's counters meanwhile.
@@ -179,6 +183,7 @@ impl<E: Engine> Run<'_, E> {
             title: self.title,
             cgroup: self.limits.cgroup(),
             reader_threads: E::READER_THREADS,
+            attached_process: self.attached_process,
         };
         let copy = &mut self.copy;
         recording.run(testbed, measurement, events, || {

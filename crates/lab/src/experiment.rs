@@ -53,6 +53,7 @@ fn measure<E: Engine>(engine: &E) -> Result<()> {
                     Some(it) => it.prefix(&libraries.of(it)?, E::PROFILE, log.path()),
                     None => Vec::new(),
                 },
+                attached_process: None,
             };
             let measurement = engine.run(testbed, &dataset, &mut run);
             if measurement.is_err() && run.limits.were_too_small() {

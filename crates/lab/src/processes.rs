@@ -173,20 +173,32 @@ fn duration_ms(handovers: &[u64], per_mille: u64) -> f64 {
     bound_ms
 }
 
-/// The processes of a cgroup.
-#[derive(Debug, Default)]
+/// The database's processes in a cgroup.
+#[derive(Debug)]
 pub struct Processes {
+    /// A process that is in the cgroup and not the database's, with its children.
+    beside: Option<u32>,
     // Opened once for each process: a page stays mapped until the calling process ends.
     pages: HashMap<u32, StatusPage>,
 }
 
 impl Processes {
+    /// All processes of a cgroup but this one and its children.
+    pub fn without(beside: Option<u32>) -> Self {
+        Self {
+            beside,
+            pages: HashMap::new(),
+        }
+    }
+
     /// Samples the processes that `processes_file` of a cgroup names.
     pub fn sample(&mut self, processes_file: &Path) -> (ProcessSample, LibrarySample) {
         let mut process = ProcessSample::default();
         let mut library = LibrarySample::default();
         let processes = fs::read_to_string(processes_file).unwrap_or_default();
-        for number in processes.lines().filter_map(|line| line.parse().ok()) {
+        let numbers = processes.lines().filter_map(|line| line.parse().ok());
+        let beside = self.beside;
+        for number in numbers.filter(|number| !is_of(*number, beside)) {
             process.add(number);
             if let Some(snapshot) = self.snapshot(number) {
                 library.add(&snapshot);
@@ -204,6 +216,11 @@ impl Processes {
     }
 }
 
+/// Whether a process is this one or its child.
+fn is_of(pid: u32, other: Option<u32>) -> bool {
+    other.is_some() && (other == Some(pid) || process::parent(pid) == other)
+}
+
 impl ProcessSample {
     fn add(&mut self, pid: u32) {
         let usage = process::usage(pid).unwrap_or_default();
@@ -216,19 +233,44 @@ impl ProcessSample {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Write;
+    use rustix::process::{Pid, Signal, kill_process_group};
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::process::CommandExt;
 
     #[test]
     fn this_process_is_looked_at() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         writeln!(file, "{}", std::process::id()).unwrap();
-        let (process, library) = Processes::default().sample(file.path());
+        let (process, library) = Processes::without(None).sample(file.path());
         assert!(process.anonymous_bytes > 1 << 16, "{process:?}");
         assert!(
             process.threads >= 1 && process.descriptors >= 4,
             "{process:?}"
         );
         assert_eq!(library, LibrarySample::default(), "it is not in this one");
+    }
+
+    #[test]
+    fn what_runs_beside_the_database_is_not_of_it() {
+        // A shell that stays, and its child.
+        let mut beside = std::process::Command::new("/bin/sh")
+            .args(["-c", "sleep 60 & echo $!; wait"])
+            .stdout(std::process::Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let mut child = String::new();
+        let mut output = BufReader::new(beside.stdout.take().unwrap());
+        output.read_line(&mut child).unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "{}\n{child}", beside.id()).unwrap();
+        let threads = |but| Processes::without(but).sample(file.path()).0.threads;
+        assert_eq!(threads(None), 2);
+        assert_eq!(threads(Some(beside.id())), 0);
+        assert_eq!(threads(child.trim().parse().ok()), 1);
+        let group = Pid::from_child(&beside);
+        kill_process_group(group, Signal::KILL).unwrap();
+        beside.wait().unwrap();
     }
 
     #[test]

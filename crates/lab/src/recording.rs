@@ -5,6 +5,7 @@ use crate::foreground::Foreground;
 use crate::interrupt;
 use crate::measurement::Measurement;
 use crate::phase::{Event, Phase};
+use crate::processes::Processes;
 use crate::sampler::{Sampler, now_ns};
 use crate::testbed::Testbed;
 use anyhow::Result;
@@ -26,6 +27,8 @@ pub struct Recording<'a> {
     pub cgroup: Option<&'a MemoryCgroup>,
     /// Beginnings of the names of the engine's threads that serve reads.
     pub reader_threads: &'static [&'static str],
+    /// `coldstream attach`, where it runs beside the engine.
+    pub attached_process: Option<u32>,
 }
 
 impl Recording<'_> {
@@ -43,7 +46,9 @@ impl Recording<'_> {
     ) -> Result<()> {
         let device = testbed.machine.device.as_ref();
         let number = device.map(|device| device.number.clone());
-        let mut sampler = Sampler::new(number, self.cgroup, Foreground::new(self.reader_threads));
+        let foreground = Foreground::new(self.reader_threads);
+        let processes = Processes::without(self.attached_process);
+        let mut sampler = Sampler::new(number, self.cgroup, foreground, processes);
         for missing in std::mem::take(&mut sampler.missing) {
             testbed.add_limitation(missing);
         }

@@ -85,6 +85,7 @@ impl Sampler {
         device_number: Option<String>,
         cgroup: Option<&MemoryCgroup>,
         foreground: Foreground,
+        processes: Processes,
     ) -> Self {
         let mut missing = Vec::new();
         let pressure = cgroup
@@ -130,7 +131,7 @@ impl Sampler {
             device_number,
             pressure,
             foreground,
-            processes: Processes::default(),
+            processes,
             missing,
         }
     }
