@@ -22,6 +22,9 @@ pub struct Machine {
     pub multi_generational_lru: String,
     /// Whether the processors were kept awake.
     pub kept_awake: bool,
+    /// Whether this was asked for and cannot be done here.
+    #[serde(default)]
+    pub awake_refused: bool,
     /// Active reclaimers beside the kernel's own.
     pub reclaimers: Vec<String>,
 }
@@ -55,13 +58,18 @@ impl Machine {
             multi_generational_lru: machine::multi_generational_lru_mask()
                 .unwrap_or_else(|| "not built in".into()),
             kept_awake: false,
+            awake_refused: false,
             reclaimers: reclaimers::find(Path::new("/sys")),
         }
     }
 
     /// The number of processors, and whether they were kept awake.
     pub fn processors(&self) -> String {
-        let awake = if self.kept_awake { " kept awake" } else { "" };
+        let awake = match (self.kept_awake, self.awake_refused) {
+            (true, _) => " kept awake",
+            (false, true) => " not kept awake",
+            (false, false) => "",
+        };
         format!("{} cores{awake}", self.cores)
     }
 }

@@ -94,6 +94,8 @@ pub struct WorkDirArgs {
     #[arg(long, value_name = "US", conflicts_with_all = ["html", "svg"])]
     pub smallest_limit_for_p99_us: Option<f64>,
     /// Keep idle processors awake, on a virtual machine whose host is slow to wake them
+    ///
+    /// Does nothing where cgroups of version 2 share out processor time; the report says so.
     #[arg(long)]
     pub keep_awake: bool,
     /// Keep the data sets for the next measurement
@@ -141,10 +143,17 @@ impl Testbed {
                 }
             }
             testbed.machine.kept_awake = testbed._awake.is_some();
+            testbed.machine.awake_refused = testbed._awake.is_none();
         }
         if let Some(read_ahead_kb) = arguments.read_ahead_kb {
             testbed._read_ahead = testbed.set_read_ahead(read_ahead_kb);
             if let (Some(_), Some(device)) = (&testbed._read_ahead, &mut testbed.machine.device) {
+                // For whoever has to set it back after a SIGKILL.
+                testbed.progress.line(&format!(
+                    "{} is {read_ahead_kb} until the end; it was {}",
+                    device.read_ahead_file().display(),
+                    device.read_ahead_kb
+                ));
                 device.read_ahead_kb = read_ahead_kb;
             }
         }

@@ -135,6 +135,7 @@ pub fn report(modes: &[&str], cases: Vec<CaseReport>) -> Report {
             device: None,
             multi_generational_lru: "not built in".into(),
             kept_awake: false,
+            awake_refused: false,
             reclaimers: Vec::new(),
         },
         engine: "RocksDB 7.8.3".into(),

@@ -24,6 +24,10 @@ const LINES_MAX: usize = 20;
 /// rule, the evidence, notes, report.
 const FIXED_LINES: usize = 8;
 
+/// The line of a report whose `--keep-awake` had no effect.
+const NOT_AWAKE: &str =
+    "--keep-awake had no effect here: sleeping processors may raise p99 idle, and lower the tax";
+
 /// Rows that are named in the line on what became worse; `--all` shows the others.
 const WORSE_ROWS_MAX: usize = 3;
 
@@ -51,6 +55,9 @@ pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
         }
     }
     limit_lines(&mut text, &report.smallest_limits);
+    if report.machine.awake_refused {
+        let _ = writeln!(text, "{NOT_AWAKE}");
+    }
     let notes = report.limitations.len() + report.machine.reclaimers.len();
     if notes > 0 {
         let notes = count(notes, "note");
@@ -76,7 +83,8 @@ pub fn verdicts(report: &Report, written: &[PathBuf]) -> String {
 fn case_lines(report: &Report, case: &CaseReport, verdict: &CaseVerdict) -> Vec<String> {
     let modes = &report.modes;
     let trades = trades(modes, &case.trades, verdict.focus);
-    let rows_max = LINES_MAX - FIXED_LINES - trades.len();
+    let not_awake = usize::from(report.machine.awake_refused);
+    let rows_max = LINES_MAX - FIXED_LINES - trades.len() - not_awake;
     let rows = modes.len().min(rows_max);
     let mut room = rows_max - rows;
     let runs = case.runs_of_each_mode();
@@ -391,14 +399,33 @@ mod tests {
     use super::*;
 
     fn lines_of(modes: &[&str], cases: usize) -> Vec<String> {
+        lines_of_machine(modes, cases, false)
+    }
+
+    fn lines_of_machine(modes: &[&str], cases: usize, awake_refused: bool) -> Vec<String> {
         let figures: Vec<_> = (0..modes.len())
             .map(|mode| (67.0 + mode as f64 * 30.0, 203.0, 100.0))
             .collect();
         let cases = (0..cases).map(|_| fixture::case(&figures, 4)).collect();
         let mut report = fixture::report(modes, cases);
         report.limitations.push("cgroup version 1".into());
+        report.machine.awake_refused = awake_refused;
         let text = verdicts(&report, &[PathBuf::from("report.html")]);
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_verdict_says_that_processors_may_sleep() {
+        let modes: Vec<String> = (0..40).map(|mode| format!("mode-{mode}")).collect();
+        let modes: Vec<&str> = modes.iter().map(String::as_str).collect();
+        for count in [2, 40] {
+            let is_said = |refused| {
+                let lines = lines_of_machine(&modes[..count], 1, refused);
+                assert!(lines.len() <= LINES_MAX, "{lines:#?}");
+                lines.contains(&NOT_AWAKE.to_owned())
+            };
+            assert!(is_said(true) && !is_said(false));
+        }
     }
 
     #[test]
