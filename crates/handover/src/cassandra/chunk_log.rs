@@ -127,6 +127,16 @@ impl ChunkLog {
 mod tests {
     use super::*;
 
+    /// Writes chunks with their checksums. Returns the end of the file.
+    fn write(log: &mut ChunkLog, chunks: usize) -> u64 {
+        for _ in 0..chunks {
+            let end = log.end;
+            log.record_write(end, 50);
+            log.record_write(end + 50, 4);
+        }
+        log.end
+    }
+
     #[test]
     fn chunks_are_found_until_they_are_forgotten() {
         let mut log = ChunkLog::default();
@@ -148,13 +158,6 @@ mod tests {
     #[test]
     fn what_there_is_no_room_for_is_lost() {
         let mut log = ChunkLog::default();
-        let write = |log: &mut ChunkLog, chunks: usize| {
-            for _ in 0..chunks {
-                let end = log.end;
-                log.record_write(end, 50);
-                log.record_write(end + 50, 4);
-            }
-        };
         write(&mut log, CHUNKS_MAX);
         assert!(!log.take_lost());
         write(&mut log, 1);
@@ -169,14 +172,6 @@ mod tests {
     #[test]
     fn a_part_is_known_after_one_that_was_too_large() {
         let mut log = ChunkLog::default();
-        let write = |log: &mut ChunkLog, chunks: usize| {
-            for _ in 0..chunks {
-                let end = log.end;
-                log.record_write(end, 50);
-                log.record_write(end + 50, 4);
-            }
-            log.end
-        };
         let end = write(&mut log, CHUNKS_MAX + 2);
         assert!(!log.has_all_from(0));
         log.forget_all();
