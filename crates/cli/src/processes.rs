@@ -7,12 +7,16 @@ use std::path::PathBuf;
 use coldstream_control::{PidNamespace, Snapshot};
 use coldstream_host::status_page::{self, StatusPageError};
 use coldstream_host::survey::{self, Survey};
+use coldstream_host::{process, user_name};
 use coldstream_policy::Profile;
 
 pub use coldstream_host::process::{command_line, id_in_container, is_own_user, started, user};
 pub use coldstream_host::status_page::{Status, status};
 
 use crate::exit::{self, Exit, failure};
+
+/// The user that may look into all processes, unless it lacks capabilities.
+pub const ROOT: u32 = 0;
 
 /// Those of some files that are SSTables.
 pub fn sstables(files: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
@@ -37,10 +41,17 @@ pub fn parse_id(text: &str) -> Result<u32, &'static str> {
 
 /// The error for a process that does not exist.
 pub fn no_such_process(pid: u32) -> anyhow::Error {
-    failure(
-        Exit::NotFound,
-        format!("there is no process {pid}: `coldstream ctl list` shows those under Coldstream"),
-    )
+    let message = match process::parent_of_zombie(pid) {
+        Some(parent) => {
+            format!(
+                "process {pid} has ended, and its parent {parent} has not collected it (zombie)"
+            )
+        }
+        None => {
+            format!("there is no process {pid}: `coldstream ctl list` shows those under Coldstream")
+        }
+    };
+    failure(Exit::NotFound, message)
 }
 
 /// The error for another user's process.
@@ -48,8 +59,10 @@ pub fn foreign(pid: u32, owner: u32) -> anyhow::Error {
     failure(
         Exit::Permission,
         format!(
-            "process {pid} belongs to user {owner}: only that user can look into it; use \
-             `sudo -u '#{owner}' coldstream …`"
+            "process {pid} belongs to user {}: only that user can look into it; use \
+             `sudo -u {} coldstream …`",
+            user_name::shown(owner),
+            user_name::for_sudo(owner)
         ),
     )
 }
@@ -58,7 +71,8 @@ pub fn foreign(pid: u32, owner: u32) -> anyhow::Error {
 pub fn in_container(pid: u32, inside: u32, owner: u32) -> String {
     format!(
         "process {pid} is in a container, and so is its status page: run `coldstream ctl status \
-         {inside}` inside it, as user {owner}"
+         {inside}` inside it, as user {}",
+        user_name::shown(owner)
     )
 }
 
@@ -132,10 +146,11 @@ fn absent(pid: u32) -> anyhow::Error {
         };
         return failure(code, in_container(pid, inside, owner));
     }
-    if !is_own_user(owner) {
+    // Root sees whether another user's process has a page.
+    if !is_own_user(owner) && (!is_own_user(ROOT) || status_page::is_here(owner, pid)) {
         return foreign(pid, owner);
     }
-    if status_page::is_elsewhere(pid) {
+    if status_page::is_elsewhere(owner, pid) {
         return failure(
             Exit::NotFound,
             format!(

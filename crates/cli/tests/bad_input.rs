@@ -580,7 +580,7 @@ fn a_process_of_another_user() {
         assert_error(
             command.args(arguments),
             5,
-            &["process 1 belongs to user 0", advice],
+            &["process 1 belongs to user root", advice],
         );
     }
 }

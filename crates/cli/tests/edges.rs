@@ -201,13 +201,29 @@ fn a_user_sees_the_own_processes_and_root_sees_all() {
     };
     let (code, metrics, stderr) = outcome(&mut as_user(&["metrics"]));
     assert_eq!((code, stderr.as_str()), (0, ""));
-    assert_eq!(pids(&metrics), [user_pid]);
+    assert_eq!(pids(&metrics), [user_pid.as_str()]);
     for command in [
         &["top", &root_pid, "--once"][..],
         &["ctl", "trial", &root_pid],
     ] {
-        assert_error(&mut as_user(command), 5, &["belongs to user 0"]);
+        assert_error(&mut as_user(command), 5, &["belongs to user root"]);
     }
+    // Root has no page of its own there, and sees where a user has none.
+    let status = ["ctl", "status", &user_pid];
+    let belongs = format!("belongs to user {USER}");
+    assert_error(database.scene.coldstream().args(status), 5, &[&belongs]);
+    let mut without_page = Command::new("sleep").arg("60").uid(USER).spawn().unwrap();
+    let bare_pid = without_page.id().to_string();
+    for command in [
+        &["top", &bare_pid, "--once"][..],
+        &["ctl", "status", &bare_pid],
+    ] {
+        let doctor = format!("see `coldstream doctor {bare_pid}`");
+        let words = ["has no status page", &doctor];
+        assert_error(database.scene.coldstream().args(command), 7, &words);
+    }
+    without_page.kill().unwrap();
+    without_page.wait().unwrap();
     // Its last process takes the directory away.
     let pages = coldstream_control::directory_path(USER);
     assert!(pages.exists());
@@ -230,7 +246,8 @@ fn a_process_that_nobody_waited_for_is_not_shown() {
         std::thread::yield_now();
     }
     assert!(!seen());
-    let words = format!("there is no process {pid}");
+    let own = std::process::id();
+    let words = format!("process {pid} has ended, and its parent {own} has not collected it");
     assert_error(scene.coldstream().args(["doctor", &pid]), 7, &[&words]);
     assert!(process.page.exists());
     let mut top = scene.coldstream();

@@ -659,7 +659,7 @@ fn a_process_in_a_container_is_asked_there() {
     let words = [
         "is in a container",
         "`coldstream ctl status 1`",
-        "as user 0",
+        "as user root",
     ];
     assert_error(
         scene.coldstream().args(["ctl", "status", inside]),

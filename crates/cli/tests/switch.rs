@@ -322,7 +322,11 @@ fn users_switch_their_own_processes() {
         if arguments == ["set"] {
             words.push("nice=1");
         }
-        assert_error(&mut as_user(&words), 5, &["belongs to user 0", "sudo -u"]);
+        assert_error(
+            &mut as_user(&words),
+            5,
+            &["belongs to user root", "sudo -u root coldstream"],
+        );
     }
     // Nobody can be asked here whether all are meant.
     let mut all = as_user(&["ctl", "off"]);
@@ -418,7 +422,11 @@ fn a_directory_of_another_user_is_refused() {
     ] {
         let mut command = Command::new(&coldstream);
         command.uid(VICTIM).args(words);
-        assert_error(&mut command, 5, &["belongs to user 0, not to you"]);
+        assert_error(
+            &mut command,
+            5,
+            &["belongs to user root, not to user 64902"],
+        );
     }
     drop(running);
     fs::remove_dir_all(&directory).unwrap();

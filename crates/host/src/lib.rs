@@ -9,6 +9,7 @@
 //! - [`cgroup`], [`own_cgroup`]: memory limits in both versions, and cgroups that exist for one run.
 //! - [`start`]: the command that starts a database in such cgroups.
 //! - [`mounts`], [`block_device`]: the filesystem and the disk below a path.
+//! - [`user_name`]: the names of users.
 //! - [`machine`], [`counters`], [`reclaimers`], [`kernel_setting`]: facts, figures and settings of the kernel.
 //!
 //! Processes end at any moment: no two calls here assume that they see the same process. What cannot be read is
@@ -44,3 +45,4 @@ pub mod reclaimers;
 pub mod start;
 pub mod status_page;
 pub mod survey;
+pub mod user_name;

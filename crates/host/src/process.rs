@@ -101,6 +101,14 @@ pub fn parent(pid: u32) -> Option<u32> {
     u32::try_from(status(pid)?.ppid).ok()
 }
 
+/// The parent of a process that has ended, and that this parent has not collected yet (a zombie).
+#[must_use]
+pub fn parent_of_zombie(pid: u32) -> Option<u32> {
+    let parent = parent(pid)?;
+    // 0: a process in another namespace of process ids.
+    (has_ended(pid) && parent != 0).then_some(parent)
+}
+
 /// The effective group.
 #[must_use]
 pub fn group(pid: u32) -> Option<u32> {
@@ -373,7 +381,11 @@ mod tests {
         }
         assert!(proc_path(child.id(), "stat").exists());
         assert_eq!(started(child.id()), None);
+        let own = std::process::id();
+        assert_eq!(parent_of_zombie(child.id()), Some(own));
         child.wait().unwrap();
+        assert_eq!(parent_of_zombie(child.id()), None);
+        assert_eq!(parent_of_zombie(own), None);
     }
 
     #[test]

@@ -21,20 +21,24 @@ use coldstream_io::shared::{SharedPage, SharedPageError};
 use coldstream_io::sys::process::{futex_wait_shared, futex_wake_shared};
 use thiserror::Error;
 
-use crate::process;
+use crate::{process, user_name};
 
 /// Why a status page, or the directory of all pages, cannot be used.
 #[derive(Debug, Error)]
 pub enum StatusPageError {
     /// Another user made the directory that has this user's name. The library makes no page in it.
     #[error(
-        "{} belongs to user {owner}, not to you: somebody else made it; remove it as root, and \
+        "{} belongs to user {}, not to user {}: somebody else made it; remove it as root, and \
          start the processes again",
-        directory.display()
+        directory.display(),
+        user_name::shown(*owner),
+        user_name::shown(*user)
     )]
     ForeignDirectory {
         /// The directory.
         directory: PathBuf,
+        /// The user that it is named for.
+        user: u32,
         /// Its owner.
         owner: u32,
     },
@@ -251,11 +255,17 @@ pub fn page_of(pid: u32) -> PathBuf {
     page_path(own_user(), pid, PidNamespace::own())
 }
 
-/// Whether `pid`, a process of the calling user, has its page in another `/dev/shm` than the caller's: in a container
+/// Whether `pid`, a process of `user`, has a page in the caller's `/dev/shm`. False if the caller may not look.
+#[must_use]
+pub fn is_here(user: u32, pid: u32) -> bool {
+    page_path(user, pid, PidNamespace::own()).exists()
+}
+
+/// Whether `pid`, a process of `user`, has its page in another `/dev/shm` than the caller's: in a container
 /// that shares its process ids with the caller.
 #[must_use]
-pub fn is_elsewhere(pid: u32) -> bool {
-    let path = page_of(pid);
+pub fn is_elsewhere(user: u32, pid: u32) -> bool {
+    let path = page_path(user, pid, PidNamespace::own());
     let own_root = path.strip_prefix("/").unwrap_or(&path);
     !path.exists() && process::proc_path(pid, "root").join(own_root).exists()
 }
@@ -263,12 +273,23 @@ pub fn is_elsewhere(pid: u32) -> bool {
 /// The directory of the calling user's status pages, whether it exists or not.
 ///
 /// # Errors
-/// It belongs to another user: nothing in it is to be trusted.
+/// As [`directory_of`].
 pub fn own_directory() -> Result<PathBuf, StatusPageError> {
-    let user = own_user();
+    directory_of(own_user())
+}
+
+/// The directory of a user's status pages, whether it exists or not.
+///
+/// # Errors
+/// It belongs to another user: nothing in it is to be trusted, and the library makes no page there.
+pub fn directory_of(user: u32) -> Result<PathBuf, StatusPageError> {
     let directory = directory_path(user);
     match fs::symlink_metadata(&directory).map(|found| found.uid()) {
-        Ok(owner) if owner != user => Err(StatusPageError::ForeignDirectory { directory, owner }),
+        Ok(owner) if owner != user => Err(StatusPageError::ForeignDirectory {
+            directory,
+            user,
+            owner,
+        }),
         _ => Ok(directory),
     }
 }

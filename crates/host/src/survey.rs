@@ -16,6 +16,7 @@ use rustix::fs::OFlags;
 
 use crate::process::{self, proc_path};
 use crate::status_page::{self, StatusPageError};
+use crate::user_name;
 
 /// Where every process's own view has its status pages.
 const SHARED_MEMORY: &str = "dev/shm";
@@ -259,7 +260,7 @@ fn words(path: &Path, user: Option<u32>) -> io::Result<Vec<AtomicU64>> {
         return Err(io::Error::other("not a regular file"));
     }
     if user != Some(found.uid()) {
-        let owner = found.uid();
+        let owner = user_name::shown(found.uid());
         let reason = format!("belongs to user {owner}, and the process does not");
         return Err(io::Error::other(reason));
     }

@@ -21,7 +21,7 @@ use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
 use coldstream_attach::{Attached, privileges};
 use coldstream_control::Mechanism;
 use coldstream_host::process::Mappings;
-use coldstream_host::{process, status_page};
+use coldstream_host::{process, status_page, user_name};
 use coldstream_policy::{Profile, Role};
 
 use crate::exit::{self, Exit, failure};
@@ -120,7 +120,7 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         tracer.follow(process.pid())?;
     }
     privileges::become_user_of(attached[0].pid(), user, 0).map_err(|errno| {
-        let message = format!("cannot become user {user}: {errno}");
+        let message = format!("cannot become user {}: {errno}", user_name::shown(user));
         failure(Exit::Permission, message)
     })?;
     let format = arguments.output.format();

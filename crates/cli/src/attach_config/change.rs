@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use coldstream_host::user_name;
 use serde::Serialize;
 
 use crate::exit::{self, Exit, failure};
@@ -112,8 +113,9 @@ impl Change {
             )
         };
         let message = format!(
-            "{} may be changed by user {owner}, who could make root write elsewhere: {advice}",
-            part.display()
+            "{} may be changed by user {}, who could make root write elsewhere: {advice}",
+            part.display(),
+            user_name::shown(owner)
         );
         Err(failure(Exit::Permission, message))
     }

@@ -10,9 +10,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use coldstream_host::process::{self, proc_path};
+use coldstream_host::user_name;
 use rustix::fs::{Mode, OFlags, ResolveFlags, StatVfsMountFlags};
 
-const ROOT: u32 = 0;
+use crate::processes;
+
 const WRITE: u32 = 0o2;
 const SEARCH: u32 = 0o1;
 
@@ -33,7 +35,7 @@ impl Writer {
         } else {
             mode
         };
-        self.user == ROOT || bits & permission != 0 || found.has_access_list
+        self.user == processes::ROOT || bits & permission != 0 || found.has_access_list
     }
 }
 
@@ -75,7 +77,7 @@ pub fn advice(pid: u32, log: &Path) -> Option<String> {
     Some(format!(
         "user {}, as whom it runs, cannot write the log {}: {why}. What Coldstream reports there is lost: change that, \
          or name another file in COLDSTREAM_LOG",
-        writer.user,
+        user_name::shown(writer.user),
         log.display()
     ))
 }
@@ -103,7 +105,7 @@ fn why_unwritable(root: &File, log: &Path, writer: &Writer) -> Option<String> {
             Some("it is on a read-only mount".to_owned())
         }
         Ok(found) if !writer.may(WRITE, &found) => {
-            let owner = found.metadata.uid();
+            let owner = user_name::shown(found.metadata.uid());
             Some(format!(
                 "it belongs to user {owner}, and is closed to others"
             ))

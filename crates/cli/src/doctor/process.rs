@@ -11,6 +11,7 @@ use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings, Thread};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
+use coldstream_host::user_name;
 use coldstream_policy::{AvoidedCalls, FileKind, Profile, Role};
 use serde::Serialize;
 
@@ -27,9 +28,6 @@ use crate::{run, title};
 
 /// The target of the descriptor of an io_uring.
 const IO_URING: &str = "anon_inode:[io_uring]";
-
-/// The user that may look into all processes, unless it lacks capabilities.
-const ROOT: u32 = 0;
 
 /// Names of unknown threads that are printed.
 const UNKNOWN_THREADS_MAX: usize = 8;
@@ -263,7 +261,10 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
     match processes::user(pid) {
         None => processes::no_such_process(pid),
         Some(owner) if exit::of_io(error) == Exit::Permission => {
-            let message = match (processes::is_own_user(owner), processes::is_own_user(ROOT)) {
+            let message = match (
+                processes::is_own_user(owner),
+                processes::is_own_user(processes::ROOT),
+            ) {
                 (true, true) => format!(
                     "the kernel does not let this root look into process {pid}, which has a capability that this \
                      root lacks (as a container's root does): run `coldstream doctor` from the host, as root"
@@ -275,7 +276,8 @@ fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
                 ),
                 (false, true) => return processes::foreign(pid, owner),
                 (false, false) => format!(
-                    "process {pid} belongs to user {owner}: run `coldstream doctor {pid}` as root, or as that user"
+                    "process {pid} belongs to user {}: run `coldstream doctor {pid}` as root, or as that user",
+                    user_name::shown(owner)
                 ),
             };
             failure(Exit::Permission, message)

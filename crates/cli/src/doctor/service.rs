@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use coldstream_host::user_name;
 use serde::Serialize;
 
 use super::cassandra;
@@ -161,9 +162,10 @@ fn library_advice(root: &Root, path: &Path) -> Option<String> {
     }
     let Changeable { part, owner } = trust::changeable_by_others(&there)?;
     Some(format!(
-        "{} may be changed by user {owner}, or by all: who can replace the library runs code in the service. Install \
+        "{} may be changed by user {}, or by all: who can replace the library runs code in the service. Install \
          the package, or name a copy that only root can change",
-        part.display()
+        part.display(),
+        user_name::shown(owner)
     ))
 }
 
