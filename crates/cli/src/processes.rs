@@ -67,6 +67,14 @@ pub fn foreign(pid: u32, owner: u32) -> anyhow::Error {
     )
 }
 
+/// What to put before a command that only the user of a process may give: nothing for one of this user.
+pub fn sudo_for(pid: u32) -> String {
+    let other = user(pid).filter(|owner| !is_own_user(*owner));
+    other.map_or(String::new(), |owner| {
+        format!("sudo -u {} ", user_name::for_sudo(owner))
+    })
+}
+
 /// What to do if the status page is in a container.
 pub fn in_container(pid: u32, inside: u32, owner: u32) -> String {
     format!(

@@ -417,7 +417,7 @@ fn doctor_of_a_cassandra_process() {
     // A shell that waits, with the command line of a node. Only jemalloc is preloaded, as by
     // Cassandra's start script.
     let allocator = scene.path("libjemalloc.so.2");
-    fs::copy(scene.path("libcoldstream.so"), &allocator).unwrap();
+    assert!(scene.compile("int malloc_conf;", &allocator, &["-shared", "-fPIC"]));
     let mut node = Command::new("sh")
         .env("LD_PRELOAD", &allocator)
         .args(["-c", "echo ready; read line", "java"])
@@ -522,6 +522,106 @@ fn waiting(scene: &Scene, variables: &[(&str, &str)]) -> Child {
         .unwrap();
     first_line(&mut program);
     program
+}
+
+/// What doctor says of a program, as data and as text. The program ends then.
+fn doctor_of(scene: &Scene, mut program: Child) -> (serde_json::Value, String) {
+    let pid = program.id().to_string();
+    let mut json = doctor_json(scene, pid.as_ref());
+    let (_, text, _) = outcome(scene.coldstream().args(["doctor", &pid]));
+    program.kill().unwrap();
+    program.wait().unwrap();
+    (json["processes"][0].take(), text)
+}
+
+#[test]
+fn doctor_knows_a_library_that_was_renamed() {
+    let scene = Scene::new();
+    let library = scene.path("libcoldstream.so");
+    let start = |named: &std::path::Path| {
+        let preload = ("LD_PRELOAD", named.to_str().unwrap());
+        waiting(&scene, &[preload])
+    };
+    // Another name, or a link, from the start: nothing is to change.
+    let other = scene.path("other.so");
+    fs::copy(&library, &other).unwrap();
+    let link = scene.path("link.so");
+    std::os::unix::fs::symlink(&library, &link).unwrap();
+    for (named, mapped) in [(&library, &library), (&other, &other), (&link, &library)] {
+        let (process, text) = doctor_of(&scene, start(named));
+        assert_eq!(process["library"], mapped.to_str().unwrap());
+        assert_eq!(process["library_is_replaced"], false, "{text}");
+        assert!(!text.contains("is not loaded"), "{text}");
+    }
+    for (old, then) in [
+        ("libcoldstream.so.old", "new"),
+        ("libcoldstream.so.1", "none"),
+    ] {
+        let program = start(&library);
+        let old = scene.path(old);
+        fs::rename(&library, &old).unwrap();
+        if then == "new" {
+            fs::copy(&old, &library).unwrap();
+        }
+        let (process, text) = doctor_of(&scene, program);
+        assert_eq!(process["library"], old.to_str().unwrap());
+        assert_eq!(process["library_is_replaced"], true);
+        for words in ["renamed or replaced after the start", "Restart the process"] {
+            assert!(text.contains(words), "{words} is not in {text}");
+        }
+    }
+}
+
+#[test]
+fn doctor_tells_of_attaching_where_that_can_work() {
+    let scene = Scene::new();
+    scene.file("000001.sst", "", 0o644);
+    for (script, can_attach) in [("", false), ("exec 3<000001.sst;", true)] {
+        let mut program = Command::new("sh")
+            .args(["-c", &format!("{script} echo ready; read line")])
+            .current_dir(scene.path("."))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        first_line(&mut program);
+        let words = format!(
+            "Or, without a restart: `sudo coldstream attach {}`",
+            program.id()
+        );
+        let (_, text) = doctor_of(&scene, program);
+        assert!(text.contains("the library is not loaded"), "{text}");
+        assert_eq!(text.contains(&words), can_attach, "{text}");
+    }
+    let process = Process::new(0);
+    process.attach();
+    let (_, text, _) = outcome(scene.coldstream().args(["doctor", &process.pid()]));
+    let note = "note: `coldstream attach` works for it from outside: no pacing";
+    assert!(text.contains(note), "{text}");
+    assert!(!text.contains("change: "), "{text}");
+}
+
+#[test]
+fn doctor_says_that_the_environment_switches_off_however_it_was_started() {
+    let scene = Scene::new();
+    let mut run = scene.coldstream();
+    let mut by_run = run
+        .env("COLDSTREAM", "off")
+        .args(["run", "--", "sh", "-c", "echo ready; read line"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    first_line(&mut by_run);
+    for program in [by_run, waiting(&scene, &[("COLDSTREAM", "off")])] {
+        let (process, text) = doctor_of(&scene, program);
+        assert_eq!(process["switched_off"], true);
+        let words =
+            "change: the library does nothing: COLDSTREAM=off in its environment switches it off";
+        assert!(text.contains(words), "{text}");
+        assert!(!text.contains("is not loaded"), "{text}");
+    }
 }
 
 #[test]

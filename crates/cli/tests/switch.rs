@@ -161,6 +161,45 @@ fn a_process_is_switched_and_set() {
 }
 
 #[test]
+fn doctor_says_what_is_switched_off() {
+    let Some(database) = Database::new() else {
+        return;
+    };
+    let running = database.start(None);
+    let pid = running.pid();
+    let doctor = |format: &[&str]| {
+        let mut command = database.scene.coldstream();
+        let (code, stdout, _) = outcome(command.args(["doctor", &pid]).args(format));
+        assert_eq!(code, 0);
+        stdout
+    };
+    assert!(!doctor(&[]).contains("switched off"));
+    let all = "everything is switched off: `coldstream ctl on";
+    for (only, row, is_all) in [
+        (
+            &["--only", "writes"][..],
+            "switched off         writes (`coldstream ctl on ",
+            false,
+        ),
+        (
+            &[],
+            "switched off         reads, writes, handover, priority, readahead (`",
+            true,
+        ),
+    ] {
+        let mut off = database.scene.coldstream();
+        assert_eq!(outcome(off.args(["ctl", "off", &pid]).args(only)).0, 0);
+        let text = doctor(&[]);
+        assert!(text.contains(row), "{text}");
+        assert_eq!(text.contains(all), is_all, "{text}");
+    }
+    let json: serde_json::Value = serde_json::from_str(&doctor(&["--json"])).unwrap();
+    let off = &json["processes"][0]["mechanisms_off"];
+    assert_eq!(off[0], "reads");
+    assert_eq!(off.as_array().unwrap().len(), 5);
+}
+
+#[test]
 fn eviction_is_switched_where_it_is_configured() {
     let Some(database) = Database::new() else {
         return;
@@ -428,6 +467,47 @@ fn a_directory_of_another_user_is_refused() {
             &["belongs to user root, not to user 64902"],
         );
     }
+    // Root is told the same.
+    let (_, text, _) = outcome(database.scene.coldstream().args(["doctor", &pid]));
+    let status = text.lines().find(|line| line.contains("  status "));
+    let words = format!("belongs to user root, not to user {VICTIM}");
+    assert!(status.is_some_and(|line| line.contains(&words)), "{text}");
     drop(running);
     fs::remove_dir_all(&directory).unwrap();
+}
+
+/// A read-only `/dev/shm`, as a container may have one. Root looks itself.
+#[test]
+fn root_says_that_no_page_could_be_made() {
+    const USER: u32 = 64_904;
+    let Some((database, _)) = for_two_users() else {
+        return;
+    };
+    let mounted = "mount -t tmpfs -o ro coldstream-test /dev/shm";
+    let line = format!(
+        "{mounted} && exec setpriv --reuid={USER} --regid={USER} --clear-groups env LD_PRELOAD={} {}",
+        database.library.display(),
+        database.program.display()
+    );
+    let mut child = Command::new("unshare")
+        .args(["-m", "sh", "-c", &line])
+        .current_dir(database.scene.path("."))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut said).unwrap();
+    let running = Running(child);
+    if said.is_empty() {
+        return skip("no mount namespaces here");
+    }
+    let mut doctor = database.scene.coldstream();
+    let (code, text, _) = outcome(doctor.args(["doctor", &running.pid()]));
+    assert_eq!(code, 0);
+    let words =
+        "SSTables are open but there is no status page: the library could not make it in /dev/shm";
+    assert!(text.contains(words), "{text}");
+    assert!(!text.contains("run this as user"), "{text}");
 }

@@ -306,8 +306,8 @@ impl Mappings {
 
     /// Whether a mapped file with this name was removed, or replaced by another one.
     #[must_use]
-    pub fn is_replaced(&self, file_name: &str) -> bool {
-        let end = [b"/", file_name.as_bytes(), DELETED].concat();
+    pub fn is_replaced(&self, file_name: impl AsRef<OsStr>) -> bool {
+        let end = [b"/", file_name.as_ref().as_bytes(), DELETED].concat();
         self.lines().any(|line| line.ends_with(&end))
     }
 

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use coldstream_host::process::{self, proc_path};
-use coldstream_policy::{Config, LogTarget, Profile};
+use coldstream_policy::{Config, LogTarget, Profile, separates_libraries};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use crate::{configuration_file, library, run};
@@ -66,6 +67,18 @@ impl Environment {
     pub fn asks_for_library(&self) -> bool {
         let preload = self.value(library::PRELOAD);
         preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
+    }
+
+    /// The library, if the loader is asked to preload it by its own name.
+    pub fn library_asked_for(&self) -> Option<PathBuf> {
+        library::named_in(&self.value(library::PRELOAD)?)
+    }
+
+    /// Whether the loader is asked to preload this file, under this path.
+    pub fn preloads(&self, file: &Path) -> bool {
+        let preload = self.value(library::PRELOAD).unwrap_or_default();
+        let mut entries = preload.as_bytes().split(|byte| separates_libraries(*byte));
+        entries.any(|entry| entry == file.as_os_str().as_bytes())
     }
 
     /// The C interface, if the loader is asked to preload that: its name resembles the library's.

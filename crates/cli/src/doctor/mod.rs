@@ -7,6 +7,7 @@
 
 mod cassandra;
 mod environment;
+mod loaded;
 mod loading;
 mod log;
 mod machine;

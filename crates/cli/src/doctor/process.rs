@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use coldstream_control::{Counter, Snapshot};
+use coldstream_control::{Counter, Mechanism, Snapshot, Switches};
 use coldstream_host::cgroup::{self, MemoryLimit};
 use coldstream_host::mounts;
 use coldstream_host::process::{self, Mappings, Thread};
@@ -17,6 +17,7 @@ use serde::Serialize;
 
 use super::cassandra;
 use super::environment::{Environment, Settings};
+use super::loaded;
 use super::loading::how_to_load;
 use super::log;
 use super::paths;
@@ -54,8 +55,11 @@ pub struct Process {
     pub is_static: bool,
     /// Whether it is written in Go: no library sees what Go itself reads and writes.
     pub is_go: bool,
-    /// Whether the library's file was replaced or removed since: the process runs an older one.
+    /// Whether the library's file was replaced, renamed or removed since: the process runs an older one.
     pub library_is_replaced: bool,
+    /// Where `LD_PRELOAD` names the library, if another file or none is there.
+    #[serde(skip)]
+    pub library_named_elsewhere: Option<PathBuf>,
     /// Whether `LD_PRELOAD` of its environment names the library.
     pub library_asked_for: bool,
     /// The C interface, if `LD_PRELOAD` of its environment names that.
@@ -86,6 +90,8 @@ pub struct Process {
     pub descriptor_limit: Option<u64>,
     /// Its status page.
     pub status: Option<Snapshot>,
+    /// Mechanisms that `coldstream ctl off` has switched off.
+    pub mechanisms_off: Vec<&'static str>,
     /// Why there is no status page, if that needs an explanation.
     pub status_missing: Option<String>,
     /// SSTables that it has open.
@@ -109,6 +115,8 @@ pub struct Process {
     pub cassandra: Option<cassandra::Node>,
     /// What to change.
     pub advice: Vec<String>,
+    /// What to know, where nothing is to change.
+    pub notes: Vec<String>,
 }
 
 impl Process {
@@ -158,33 +166,20 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     // To root, other users' pages are known by the survey.
     let is_foreign = processes::user(pid).is_some_and(|owner| !processes::is_own_user(owner));
     let surveyed = is_foreign.then(|| surveyed(pid)).flatten();
-    let (status, status_missing) = match processes::status(pid) {
-        Status::Running(snapshot) => (Some(*snapshot), None),
-        Status::Absent => (surveyed.as_ref().map(|it| it.snapshot.clone()), None),
-        Status::Removed { pid, was_attached } => {
-            let ended = match was_attached {
-                true => "an ended `coldstream attach`".to_owned(),
-                false => format!("ended process {pid}"),
-            };
-            (
-                None,
-                Some(format!("removed the page that {ended} left behind")),
-            )
-        }
-        Status::Unreadable(error) => (None, Some(error.to_string())),
+    let (status, status_missing) = match &surveyed {
+        Some(found) => (Some(found.snapshot.clone()), None),
+        None if is_foreign => (None, why_no_page_of_other(pid)),
+        None => own_status(pid),
     };
     let is_attached = match &surveyed {
         Some(found) => found.is_attached,
         None => status.is_some() && status_page::is_attached(pid),
     };
     let environment = Environment::of_process(pid);
-    let library = named(&mapped, |name| name == library::FILE_NAME.as_bytes());
-    // A process with a status page has accepted its settings, even if the file has changed since.
-    let settings = match (&library, &status) {
-        (Some(_), None) => environment.settings(pid),
-        _ => Settings::Accepted,
-    };
-    let profile = match (&library, &status) {
+    let has_page_mapped = mapped.iter().any(|path| is_page(path));
+    let loaded = loaded::of(pid, &mappings, &environment, has_page_mapped);
+    let settings = settings(pid, &environment, loaded.is_some(), status.is_some());
+    let profile = match (&loaded, &status) {
         (_, Some(status)) => Some(status.header.profile),
         (Some(_), None) => environment.profile(pid),
         (None, None) => None,
@@ -194,16 +189,17 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         profile_of_threads: profile
             .and_then(|profile| profile_of_threads(profile, &process::threads(pid)))
             .map(Profile::name),
-        has_page_mapped: mapped.iter().any(|path| is_page(path)),
+        has_page_mapped,
         pid,
         command: processes::command_line(pid),
         title: title::of(pid),
-        library,
+        library_is_replaced: loaded.as_ref().is_some_and(|it| it.is_replaced),
+        library_named_elsewhere: loaded.as_ref().and_then(|it| it.named_elsewhere.clone()),
+        library: loaded.map(|it| it.path),
         is_attached,
         // A kernel thread has no mapping at all.
         is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
         is_go: run::is_go(Path::new(&format!("/proc/{pid}/exe"))),
-        library_is_replaced: mappings.is_replaced(library::FILE_NAME),
         allocator: named(&mapped, |name| name.starts_with(b"libjemalloc.so")),
         library_asked_for: environment.asks_for_library(),
         c_interface_preloaded: environment.c_interface_preloaded(),
@@ -218,6 +214,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         killing_calls: None,
         was_tried_out: environment.has("COLDSTREAM_AVOID"),
         descriptor_limit: process::descriptor_limit(pid),
+        mechanisms_off: status.iter().flat_map(mechanisms_off).collect(),
         status,
         status_missing,
         open_sstables: processes::sstables(open),
@@ -228,7 +225,13 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         memory_limit: cgroup::memory_limit(pid, &mounts::read()),
         cassandra: None,
         advice: Vec::new(),
+        notes: Vec::new(),
     };
+    if process.is_attached {
+        process.notes.push(format!(
+            "`coldstream attach` works for it from outside: {LESS_FROM_OUTSIDE}"
+        ));
+    }
     let unread = match cassandra::of_process(pid) {
         Some(Ok(node)) => {
             process.cassandra = Some(node);
@@ -252,9 +255,51 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
     Ok(process)
 }
 
+/// The library's verdict on its settings. A process with a status page has accepted them, even if the file has changed since.
+fn settings(pid: u32, environment: &Environment, is_loaded: bool, has_page: bool) -> Settings {
+    if has_page {
+        return Settings::Accepted;
+    }
+    match environment.settings(pid) {
+        // Without the library nobody refuses them. Where they switch it off, `coldstream run` has not loaded it.
+        Settings::Refused(_) if !is_loaded => Settings::Accepted,
+        settings => settings,
+    }
+}
+
 fn surveyed(pid: u32) -> Option<Surveyed> {
     let survey = processes::survey().ok()?;
     survey.processes.into_iter().find(|found| found.pid == pid)
+}
+
+/// The status page of a process of this user, or why there is none.
+fn own_status(pid: u32) -> (Option<Snapshot>, Option<String>) {
+    match processes::status(pid) {
+        Status::Running(snapshot) => (Some(*snapshot), None),
+        Status::Absent => (None, None),
+        Status::Removed { pid, was_attached } => {
+            let ended = match was_attached {
+                true => "an ended `coldstream attach`".to_owned(),
+                false => format!("ended process {pid}"),
+            };
+            let removed = format!("removed the page that {ended} left behind");
+            (None, Some(removed))
+        }
+        Status::Unreadable(error) => (None, Some(error.to_string())),
+    }
+}
+
+/// Why another user's process can have no status page, as that user is told. In a container users have other numbers.
+fn why_no_page_of_other(pid: u32) -> Option<String> {
+    if processes::id_in_container(pid).is_some() {
+        return None;
+    }
+    let directory = status_page::directory_of(processes::user(pid)?);
+    directory.err().map(|error| error.to_string())
+}
+
+fn mechanisms_off(snapshot: &Snapshot) -> impl Iterator<Item = &'static str> + use<> {
+    snapshot.switches.off.iter().map(Mechanism::name)
 }
 
 fn unreadable(pid: u32, error: &std::io::Error) -> anyhow::Error {
@@ -339,15 +384,23 @@ fn unknown_threads(pid: u32) -> BTreeSet<String> {
         .collect()
 }
 
-/// What to do about a process without the library: it may be attached to, or be one that only that helps.
-fn advice_without_library(process: &Process) -> Option<String> {
-    if process.is_attached {
-        return Some(
-            "`coldstream attach` works for it from outside: without pacing, with priorities only by --priority, and \
-             outputs may be published before they are warm"
-                .to_owned(),
-        );
+/// What `coldstream attach` lacks, compared with the library.
+const LESS_FROM_OUTSIDE: &str = "no pacing, priorities only by --priority, and outputs may be published before they are \
+                                 warm";
+
+/// What can be done without a restart: `coldstream attach` follows SSTables that are open and not all mapped.
+fn or_from_outside(process: &Process) -> String {
+    if process.open_sstables.is_empty() || process.maps_all_sstables() {
+        return String::new();
     }
+    format!(
+        ". Or, without a restart: `sudo coldstream attach {}`, which does less: {LESS_FROM_OUTSIDE}",
+        process.pid
+    )
+}
+
+/// What to do about a process that no library helps.
+fn advice_without_library(process: &Process) -> Option<String> {
     match (process.is_go, process.is_static) {
         (true, _) => Some(unseen(process)),
         (false, true) if process.maps_all_sstables() => Some(
@@ -387,17 +440,17 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
     let mut advice = Vec::new();
     let replaced = process.cassandra.as_ref().and(process.allocator.as_ref());
     match (&process.library, process.library_asked_for) {
-        (Some(library), _) if process.library_is_replaced => advice.push(format!(
-            "{} was replaced after the process started, so the process runs the older one: restart \
-             it to use the new one",
-            library.display()
-        )),
+        (Some(library), _) if process.library_is_replaced => {
+            advice.push(replaced_library(process, library));
+        }
         (Some(_), _) if process.is_go && process.status.is_none() => advice.push(unseen(process)),
         (Some(_), _) => {}
-        (None, _) if process.is_linked() => {}
+        (None, _) if process.is_linked() || process.is_attached => {}
         (None, _) if advice_without_library(process).is_some() => {
             advice.extend(advice_without_library(process));
         }
+        // `why_idle` says it.
+        (None, false) if process.switched_off => {}
         (None, false) if process.c_interface_preloaded.is_some() => advice.extend(
             process.c_interface_preloaded.as_ref().map(|interface| {
                 format!(
@@ -424,7 +477,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
                 allocator.display()
             ),
             None => format!("the library is not loaded: {}", how_to_load(process.pid)),
-        }),
+        } + &or_from_outside(process)),
     }
     // The advice about the node's configuration covers mmap.
     let covers_mmap = |node: &cassandra::Node| node.data_reads == "mmap";
@@ -486,6 +539,22 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
     advice
 }
 
+/// What to do about a library whose file is not the one that was loaded.
+fn replaced_library(process: &Process, library: &Path) -> String {
+    let library = library.display();
+    match &process.library_named_elsewhere {
+        Some(named) => format!(
+            "the process runs {library}, and {}, which LD_PRELOAD names, is not that file: the library was renamed or \
+             replaced after the start. Restart the process to use the new one",
+            named.display()
+        ),
+        None => format!(
+            "{library} was replaced after the process started, so the process runs the older one: restart it to use \
+             the new one"
+        ),
+    }
+}
+
 /// What to do about a limit of open files under which Coldstream lacked descriptors, or may lack them. It takes an
 /// eighth of the limit (`engine/core/private_descriptors.rs`).
 fn descriptor_advice(limit: u64, open_sstables: usize, refused: u64) -> Option<String> {
@@ -533,22 +602,33 @@ fn filter_advice(process: &Process) -> Option<String> {
     }
 }
 
-/// Why a loaded library does nothing, or why its status cannot be read.
+/// Why Coldstream does nothing in it, or why its status cannot be read.
 fn why_idle(process: &Process) -> Option<String> {
-    if process.library.is_none() || process.status.is_some() {
-        return None;
-    }
-    if let Some(why) = &process.settings_refused {
-        return Some(format!(
-            "the library refuses its settings and does nothing: {why}; correct them and restart the \
-             process"
-        ));
+    if let Some(status) = &process.status {
+        let Switches {
+            mechanisms, off, ..
+        } = status.switches;
+        let is_all_off = !off.is_empty() && mechanisms.without(off).is_empty();
+        return is_all_off.then(|| {
+            format!(
+                "everything is switched off: `{}coldstream ctl on {}` switches it on",
+                processes::sudo_for(process.pid),
+                process.pid
+            )
+        });
     }
     if process.switched_off {
         return Some(
             "the library does nothing: COLDSTREAM=off in its environment switches it off"
                 .to_owned(),
         );
+    }
+    process.library.as_ref()?;
+    if let Some(why) = &process.settings_refused {
+        return Some(format!(
+            "the library refuses its settings and does nothing: {why}; correct them and restart the \
+             process"
+        ));
     }
     if process.open_sstables.is_empty() || process.status_missing.is_some() {
         return None;
@@ -557,9 +637,10 @@ fn why_idle(process: &Process) -> Option<String> {
     if let Some(inside) = process.id_in_container {
         return Some(processes::in_container(process.pid, inside, owner));
     }
-    if !processes::is_own_user(owner) {
+    if !processes::is_own_user(owner) && !processes::is_own_user(processes::ROOT) {
         return Some(format!(
-            "only its own user can read its status page: run this as user {owner}"
+            "only its own user, or root, can read its status page: run this as user {}",
+            user_name::shown(owner)
         ));
     }
     Some(

@@ -13,6 +13,7 @@ use super::process::Process;
 use super::report::Report;
 use super::service::Service;
 use crate::output::{bold, green, yellow};
+use crate::processes;
 
 /// SSTables that are listed by name. The rest is counted.
 const SSTABLES_SHOWN: usize = 5;
@@ -50,6 +51,10 @@ fn row(name: &str, value: impl std::fmt::Display) -> String {
 fn advice(all: &[String]) -> impl Iterator<Item = String> {
     all.iter()
         .map(move |text| format!("  {} {text}", yellow("change:")))
+}
+
+fn notes(all: &[String]) -> impl Iterator<Item = String> {
+    all.iter().map(|text| format!("  note: {text}"))
 }
 
 fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
@@ -249,6 +254,15 @@ fn process(process: &Process) -> Vec<String> {
         row("library", library),
         row("status", status),
     ];
+    if !process.mechanisms_off.is_empty() {
+        let on = format!(
+            "{}coldstream ctl on {}",
+            processes::sudo_for(process.pid),
+            process.pid
+        );
+        let off = process.mechanisms_off.join(", ");
+        lines.push(row("switched off", format!("{off} (`{on}`)")));
+    }
     let verdict = process.status.as_ref().and_then(Snapshot::verdict);
     lines.extend(verdict.map(|verdict| row("verdict", verdict)));
     lines.extend(process.profile.map(|profile| row("profile", profile)));
@@ -276,6 +290,7 @@ fn process(process: &Process) -> Vec<String> {
         lines.push(row("configuration", node.configuration.display()));
         lines.extend(cassandra(node));
     }
+    lines.extend(notes(&process.notes));
     lines.extend(advice(&process.advice));
     lines
 }

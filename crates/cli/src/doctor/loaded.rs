@@ -1,0 +1,115 @@
+//! Which preload library a process runs, and whether another file is in its place by now.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use coldstream_host::process::{Mappings, proc_path};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
+
+use super::environment::Environment;
+use crate::library;
+use crate::run::elf;
+
+/// The preload library in a process.
+pub struct Loaded {
+    /// Its file.
+    pub path: PathBuf,
+    /// Whether this file was replaced or removed since, or another one is where `LD_PRELOAD` names it.
+    pub is_replaced: bool,
+    /// Where `LD_PRELOAD` names it, if another file or none is there.
+    pub named_elsewhere: Option<PathBuf>,
+}
+
+/// The library in process `pid`; `has_page` if that has a status page mapped. A library under a name of its own is known
+/// by what it exports.
+pub fn of(
+    pid: u32,
+    mappings: &Mappings,
+    environment: &Environment,
+    has_page: bool,
+) -> Option<Loaded> {
+    let files = mappings.files();
+    let path = by_name(&files).or_else(|| {
+        let may_be = |path: &&PathBuf| {
+            environment.preloads(path) || has_page && name(path).windows(3).any(|it| it == b".so")
+        };
+        let mut others = files.iter().filter(may_be);
+        others.find(|path| elf::check_library(&in_its_root(pid, path)).is_ok())
+    })?;
+    let named_elsewhere = environment
+        .library_asked_for()
+        .filter(|named| named.is_absolute() && named != path && !is_same(pid, named, path));
+    let is_replaced = mappings.is_replaced(path.file_name()?) || named_elsewhere.is_some();
+    Some(Loaded {
+        path: path.clone(),
+        is_replaced,
+        named_elsewhere,
+    })
+}
+
+/// The library by its name, or else under one that somebody has lengthened, such as `libcoldstream.so.old`.
+fn by_name(files: &BTreeSet<PathBuf>) -> Option<&PathBuf> {
+    let own = library::FILE_NAME.as_bytes();
+    let exact = files.iter().find(|path| name(path) == own);
+    exact.or_else(|| files.iter().find(|path| name(path).starts_with(own)))
+}
+
+fn name(path: &Path) -> &[u8] {
+    path.file_name().unwrap_or_default().as_bytes()
+}
+
+fn in_its_root(pid: u32, path: &Path) -> PathBuf {
+    let relative = path.strip_prefix("/").unwrap_or(path);
+    proc_path(pid, "root").join(relative)
+}
+
+/// Whether two paths are one file to a process. Where the caller may not look, nothing says that they are two.
+fn is_same(pid: u32, named: &Path, mapped: &Path) -> bool {
+    let Ok(root) = File::open(proc_path(pid, "root")) else {
+        return true;
+    };
+    let identity = |path: &Path| {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found =
+            rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
+        let found = File::from(found).metadata().ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    identity(mapped).is_none_or(|mapped| identity(named) == Some(mapped))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_is_known_by_its_name_and_longer_ones() {
+        let found = |names: &[&str]| {
+            let files = names.iter().map(PathBuf::from).collect();
+            by_name(&files).cloned()
+        };
+        for (names, path) in [
+            (
+                &["/a/libc.so.6", "/opt/libcoldstream.so"][..],
+                Some("/opt/libcoldstream.so"),
+            ),
+            (
+                &["/a/libcoldstream.so.old"],
+                Some("/a/libcoldstream.so.old"),
+            ),
+            (
+                &["/a/libcoldstream.so.old", "/b/libcoldstream.so"],
+                Some("/b/libcoldstream.so"),
+            ),
+            (
+                &["/a/libcoldstream_io.so.1", "/a/my-libcoldstream.so"],
+                None,
+            ),
+        ] {
+            assert_eq!(found(names), path.map(PathBuf::from), "{names:?}");
+        }
+    }
+}
