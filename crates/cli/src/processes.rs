@@ -33,10 +33,39 @@ pub fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -
     !mapped.is_empty() && open.is_subset(mapped)
 }
 
-/// The parser of a process id on the command line.
-pub fn parse_id(text: &str) -> Result<u32, &'static str> {
-    let id = text.parse().ok().filter(|id| *id > 0);
-    id.ok_or("use a process id")
+/// The process ids of one argument: `"$(pgrep NAME)"` may hold several.
+#[derive(Clone, Debug)]
+pub struct Ids(Vec<u32>);
+
+impl Ids {
+    /// Those of several arguments.
+    pub fn of_all(arguments: &[Self]) -> Vec<u32> {
+        arguments.iter().flat_map(|ids| ids.0.clone()).collect()
+    }
+}
+
+/// The parser of process ids on the command line, where there may be several.
+pub fn parse_ids(text: &str) -> Result<Ids, &'static str> {
+    let words = text.split_whitespace();
+    let ids: Option<Vec<u32>> = words
+        .map(|word| word.parse().ok().filter(|id| *id > 0))
+        .collect();
+    match ids {
+        None => Err("use a process id"),
+        Some(ids) if ids.is_empty() => Err(NO_ID),
+        Some(ids) => Ok(Ids(ids)),
+    }
+}
+
+/// What an empty argument gets.
+pub const NO_ID: &str = "no process id: did pgrep find nothing?";
+
+/// The parser of one process id on the command line.
+pub fn parse_id(text: &str) -> Result<u32, String> {
+    match parse_ids(text)?.0.as_slice() {
+        [id] => Ok(*id),
+        ids => Err(format!("{} process ids are given: name one", ids.len())),
+    }
 }
 
 /// The error for a process that does not exist.

@@ -156,6 +156,25 @@ fn what_is_no_number_is_told_what_to_be() {
     for (arguments, words) in [
         (&["ctl", "status", "foo"][..], "use a process id"),
         (&["ctl", "off", "0"], "use a process id"),
+        // As `"$(pgrep NAME)"` where that finds nothing, or two.
+        (
+            &["ctl", "off", ""],
+            "no process id: did pgrep find nothing?",
+        ),
+        (
+            &["ctl", "", "off"],
+            "no process id: did pgrep find nothing?",
+        ),
+        (&["attach", ""], "no process id: did pgrep find nothing?"),
+        (&["doctor", ""], "no process id: did pgrep find nothing?"),
+        (
+            &["top", "4194305\n4194306"],
+            "2 process ids are given: name one",
+        ),
+        (
+            &["ctl", "status", "4194305 4194306"],
+            "2 process ids are given: name one",
+        ),
         (
             &["top", "--record", "file", "--seconds", "5s"],
             "use a number of seconds",
@@ -168,6 +187,20 @@ fn what_is_no_number_is_told_what_to_be() {
         let (code, stdout, stderr) = outcome(scene.coldstream().args(arguments));
         assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(stderr.contains(words), "{arguments:?}: {stderr}");
+    }
+}
+
+#[test]
+fn one_argument_may_hold_several_processes() {
+    let scene = Scene::new();
+    for command in [&["ctl", "off"][..], &["doctor"]] {
+        let (code, stdout, stderr) =
+            outcome(scene.coldstream().args(command).arg("4194305\n4194306"));
+        assert_eq!((code, stdout.as_str()), (7, ""), "{stderr}");
+        for pid in ["4194305", "4194306"] {
+            let words = format!("there is no process {pid}");
+            assert!(stderr.contains(&words), "{command:?}: {stderr}");
+        }
     }
 }
 
@@ -583,6 +616,22 @@ fn a_process_of_another_user() {
             &["process 1 belongs to user root", advice],
         );
     }
+}
+
+#[test]
+fn an_empty_list_names_the_command_that_sees_containers() {
+    let scene = Scene::new();
+    let Some(mut command) = as_nobody(&scene) else {
+        return skip("cannot become another user");
+    };
+    let (code, stdout, stderr) = outcome(command.args(["ctl", "list"]));
+    assert_eq!(code, 0);
+    if !is_root() && !stdout.is_empty() {
+        return skip("this user has processes under Coldstream");
+    }
+    assert_eq!(stdout, "");
+    let words = "`coldstream top` shows those in containers, too";
+    assert!(stderr.contains(words), "{stderr}");
 }
 
 #[test]

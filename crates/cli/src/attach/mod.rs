@@ -59,8 +59,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 #[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub struct AttachArguments {
     /// Process ids, of one user
-    #[arg(value_parser = processes::parse_id, required_unless_present_any = ["unit", "cgroup"])]
-    pids: Vec<u32>,
+    #[arg(value_parser = processes::parse_ids, required_unless_present_any = ["unit", "cgroup"])]
+    pids: Vec<processes::Ids>,
     /// All processes of a systemd unit that have SSTables open
     #[arg(long, value_name = "NAME", conflicts_with = "pids")]
     unit: Option<String>,
@@ -179,7 +179,10 @@ fn wanted(arguments: &AttachArguments) -> anyhow::Result<(BTreeSet<u32>, bool)> 
     let directory = match (&arguments.unit, &arguments.cgroup) {
         (Some(unit), _) => cgroup_of_unit(unit)?,
         (None, Some(directory)) => directory.clone(),
-        (None, None) => return Ok((arguments.pids.iter().copied().collect(), true)),
+        (None, None) => {
+            let named = processes::Ids::of_all(&arguments.pids);
+            return Ok((named.into_iter().collect(), true));
+        }
     };
     let mut pids = BTreeSet::new();
     add_processes_of(&directory, &mut pids).map_err(|error| {

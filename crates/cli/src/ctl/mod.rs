@@ -137,11 +137,14 @@ pub fn run(arguments: &CtlArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`.
+/// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`. An empty id, or several in one
+/// word, go the same way: the action refuses them, or takes them.
 pub fn with_action_first(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_number = |word: &OsString| {
-        word.to_str()
-            .is_some_and(|text| text.parse::<u32>().is_ok())
+        word.to_str().is_some_and(|text| {
+            let mut words = text.split_whitespace();
+            words.all(|word| word.parse::<u32>().is_ok())
+        })
     };
     if words.get(1).is_some_and(|word| word == "ctl") && words.get(2).is_some_and(is_number) {
         match words.get(3) {
@@ -165,6 +168,8 @@ mod tests {
         for (line, ordered) in [
             ("c ctl 7 off --only reads", "c ctl off 7 --only reads"),
             ("c ctl 7", "c ctl status 7"),
+            ("c ctl 7\n8 on", "c ctl on 7\n8"),
+            ("c ctl  off", "c ctl off "),
             ("c ctl 7 --json", "c ctl status 7 --json"),
             ("c ctl off 7", "c ctl off 7"),
             ("c run 7 x", "c run 7 x"),

@@ -45,7 +45,10 @@ pub fn list(format: Format) -> anyhow::Result<()> {
         return output::print_json(&snapshots);
     }
     if snapshots.is_empty() {
-        output::say("no process of this user has opened an SSTable under Coldstream");
+        output::say(
+            "no process of this user has opened an SSTable under Coldstream; `coldstream top` shows those in \
+             containers, too",
+        );
         return Ok(());
     }
     output::print(&table(&snapshots))

@@ -20,8 +20,8 @@ use crate::{output, processes};
 #[derive(clap::Args)]
 pub struct SwitchArguments {
     /// Process ids
-    #[arg(value_name = "PID", value_parser = processes::parse_id)]
-    pids: Vec<u32>,
+    #[arg(value_name = "PID", value_parser = processes::parse_ids)]
+    pids: Vec<processes::Ids>,
     /// Every process of this user under Coldstream; without a process id a terminal asks
     #[arg(long, conflicts_with = "pids")]
     all: bool,
@@ -86,7 +86,7 @@ fn switch(
 ) -> anyhow::Result<()> {
     let are_named = !arguments.pids.is_empty();
     let pids = match are_named {
-        true => arguments.pids.clone(),
+        true => processes::Ids::of_all(&arguments.pids),
         false => retain_alive(processes::with_pages()?),
     };
     if pids.is_empty() {

@@ -18,10 +18,12 @@ mod report;
 mod service;
 mod text;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use crate::exit::{self, Exit};
+use crate::exit::{self, Exit, failure};
 use crate::output::{self, Format, FormatArguments};
+use crate::processes;
 use crate::unit::Root;
 use process::Asked;
 use report::Report;
@@ -46,8 +48,8 @@ Exit codes: 5 no permission, 7 no such path or process; `coldstream --help` list
 #[command(after_help = EXAMPLES)]
 pub struct DoctorArguments {
     /// Directories, files, a cassandra.yaml or process ids [default: the current directory]
-    #[arg(value_name = "PATH|PID")]
-    subjects: Vec<PathBuf>,
+    #[arg(value_name = "PATH|PID", value_hint = clap::ValueHint::AnyPath)]
+    subjects: Vec<OsString>,
     /// A unit of systemd: what its files would do at its next start, and its processes
     #[arg(long = "unit", value_name = "UNIT")]
     units: Vec<String>,
@@ -60,22 +62,25 @@ pub struct DoctorArguments {
 
 /// Examines all subjects. The report comes first, then the errors. The first error decides the exit code.
 pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
-    let here = [PathBuf::from(".")];
-    let subjects = if arguments.subjects.is_empty() && arguments.units.is_empty() {
-        here.as_slice()
-    } else {
-        arguments.subjects.as_slice()
-    };
+    let mut subjects = Vec::new();
+    for argument in &arguments.subjects {
+        subjects.extend(subjects_in(argument)?);
+    }
+    if subjects.is_empty() && arguments.units.is_empty() {
+        subjects.push(Subject::Path(Path::new(".")));
+    }
     let mut report = Report::of_machine();
     let mut errors = Vec::new();
     for subject in subjects {
-        let examined = match process_id(subject) {
-            Some(pid) => process::examine(pid, Asked::ForIt).map(|it| report.processes.push(it)),
-            None if cassandra::is_configuration(subject) => {
-                cassandra::of_configuration(subject).map(|node| report.cassandra.push(node))
+        let examined = match subject {
+            Subject::Process(pid) => {
+                process::examine(pid, Asked::ForIt).map(|it| report.processes.push(it))
             }
-            None => {
-                path_facts::examine(subject, &report.machine).map(|facts| report.paths.push(facts))
+            Subject::Path(path) if cassandra::is_configuration(path) => {
+                cassandra::of_configuration(path).map(|node| report.cassandra.push(node))
+            }
+            Subject::Path(path) => {
+                path_facts::examine(path, &report.machine).map(|facts| report.paths.push(facts))
             }
         };
         errors.extend(examined.err());
@@ -129,8 +134,24 @@ fn with_processes(report: &mut Report, mut service: service::Service) -> Vec<any
     errors
 }
 
-fn process_id(subject: &Path) -> Option<u32> {
-    let text = subject.to_str()?;
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
+/// What is to be examined.
+enum Subject<'a> {
+    Process(u32),
+    Path(&'a Path),
+}
+
+/// The subjects of one argument: `"$(pgrep NAME)"` may hold several process ids, or nothing.
+fn subjects_in(argument: &OsStr) -> anyhow::Result<Vec<Subject<'_>>> {
+    let process_id = |word: &str| {
+        let digits = word.bytes().all(|byte| byte.is_ascii_digit());
+        digits.then(|| word.parse().ok().map(Subject::Process))?
+    };
+    let text = argument.to_str();
+    let processes: Option<Vec<_>> =
+        text.and_then(|text| text.split_whitespace().map(process_id).collect());
+    match processes {
+        Some(none) if none.is_empty() => Err(failure(Exit::Usage, processes::NO_ID)),
+        Some(processes) => Ok(processes),
+        None => Ok(vec![Subject::Path(Path::new(argument))]),
+    }
 }
