@@ -114,6 +114,53 @@ pub fn width() -> u16 {
     terminal_width().unwrap_or(WIDTH_ELSEWHERE)
 }
 
+/// Columns that a text needs beside its label. In a narrower terminal its further lines begin further left.
+const TEXT_COLUMNS_MIN: usize = 30;
+const INDENT_IF_NARROW: usize = 4;
+
+/// A text behind a label. On a terminal it is broken at spaces to fit, and goes on below its beginning; elsewhere it is
+/// one line.
+pub fn labelled(label: &str, text: &str) -> String {
+    match terminal_width() {
+        Some(width) => folded(label, text, width.into()),
+        None => format!("{label}{text}"),
+    }
+}
+
+/// A longer word than fits stays whole: it may be a path, which somebody copies.
+fn folded(label: &str, text: &str, width: usize) -> String {
+    let label_columns = columns(label);
+    let indent = match label_columns + TEXT_COLUMNS_MIN <= width {
+        true => label_columns,
+        false => INDENT_IF_NARROW.min(label_columns),
+    };
+    let mut lines = label.to_owned();
+    let mut column = label_columns;
+    let mut gap = "";
+    for word in text.split(' ') {
+        let word_columns = columns(word);
+        if column > indent && column + gap.len() + word_columns > width {
+            lines.truncate(lines.trim_end_matches(' ').len());
+            lines.push('\n');
+            lines.extend(std::iter::repeat_n(' ', indent));
+            (column, gap) = (indent, "");
+        }
+        lines += gap;
+        lines += word;
+        column += gap.len() + word_columns;
+        gap = " ";
+    }
+    lines
+}
+
+/// The columns of a text: colours take none.
+fn columns(text: &str) -> usize {
+    anstream::adapter::strip_str(text)
+        .to_string()
+        .chars()
+        .count()
+}
+
 /// A heading.
 pub fn bold(text: impl fmt::Display) -> String {
     paint(Style::new().bold(), text)
@@ -141,6 +188,27 @@ fn paint(style: Style, text: impl fmt::Display) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_text_is_broken_below_its_beginning() {
+        let label = format!("  {} ", yellow("change:"));
+        let text = "set the limit of open files higher, in the unit of it";
+        let wide = folded(&label, text, 40);
+        assert_eq!(
+            wide,
+            format!("{label}set the limit of open files\n          higher, in the unit of it")
+        );
+        assert!(wide.lines().all(|line| columns(line) <= 40), "{wide}");
+        assert_eq!(
+            folded(
+                "  background reads     ",
+                "buffered: a/long/path/that/stays/whole yes",
+                30
+            ),
+            "  background reads\n    buffered:\n    a/long/path/that/stays/whole\n    yes"
+        );
+        assert_eq!(folded("", "short", 30), "short");
+    }
 
     #[test]
     fn control_characters_of_names_do_not_reach_the_terminal() {

@@ -61,6 +61,57 @@ fn status_of_a_process() {
     assert!(pids.into_iter().any(|found| found == pid));
 }
 
+/// What a command prints on a terminal of so many columns; none where no terminal can be made.
+fn on_terminal(scene: &Scene, columns: u16, arguments: &str) -> Option<String> {
+    let program = env!("CARGO_BIN_EXE_coldstream");
+    let line = format!("stty rows 24 cols {columns}; {program} {arguments}");
+    let mut script = Command::new("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"))
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
+    if Command::new("script").arg("--version").output().is_err() {
+        skip("no script");
+        return None;
+    }
+    let (code, stdout, _) = outcome(&mut script);
+    assert_eq!(code, 0, "{stdout}");
+    Some(stdout.replace('\r', ""))
+}
+
+#[test]
+fn lines_fit_the_terminal_and_are_whole_elsewhere() {
+    const COLUMNS: u16 = 60;
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let scene = Scene::new();
+    let process = Process::new(0);
+    process.attach();
+    let pid = process.pid();
+    let doctor = format!("doctor {pid}");
+    let Some(text) = on_terminal(&scene, COLUMNS, &doctor) else {
+        return;
+    };
+    let note = "  note: `coldstream attach` works for it from outside: no\n        pacing, ";
+    assert!(text.contains(note), "{text}");
+    // A path stays whole.
+    let fits = |line: &str| line.chars().count() <= COLUMNS.into() || line.contains("/tmp/");
+    assert!(text.lines().all(fits), "{text}");
+    let (_, piped, _) = outcome(scene.coldstream().args(["doctor", &pid]));
+    let note = piped.lines().find(|line| line.contains("note: "));
+    assert!(
+        note.is_some_and(|line| line.ends_with("they are warm")),
+        "{piped}"
+    );
+
+    // Just enough for the longest words of the headings.
+    let list = on_terminal(&scene, 44, "ctl list").unwrap();
+    assert!(list.lines().all(fits), "{list}");
+    for word in ["AROUND", "CACHE", "WRITTEN", "PROGRAM"] {
+        assert!(list.split_whitespace().any(|found| found == word), "{list}");
+    }
+}
+
 #[test]
 fn a_stale_page_is_removed() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -3,13 +3,25 @@
 use coldstream_control::{Mechanism, Snapshot};
 use coldstream_host::status_page;
 use coldstream_policy::display_bytes;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width, presets};
 
 use super::values::count;
 use super::{counters, screen};
 use crate::output::{self, Format};
 use crate::processes::{self, Status};
 use crate::title;
+
+/// The headings of `ctl list`.
+const HEADINGS: [&str; 6] = [
+    "PID",
+    "READS",
+    "READ AROUND CACHE",
+    "WRITTEN AROUND CACHE",
+    "OFF",
+    "PROGRAM",
+];
+/// Columns that the table leaves around a text.
+const PADDING: usize = 2;
 
 /// How much `ctl status` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,14 +93,14 @@ fn table(snapshots: &[Snapshot]) -> String {
             .set_content_arrangement(ContentArrangement::Dynamic)
             .set_width(width);
     }
-    table.set_header([
-        "PID",
-        "READS",
-        "READ AROUND CACHE",
-        "WRITTEN AROUND CACHE",
-        "OFF",
-        "PROGRAM",
-    ]);
+    table.set_header(HEADINGS);
+    // A heading is broken between its words only.
+    let constraints = HEADINGS.map(|heading| {
+        let word = heading.split(' ').map(str::len).max().unwrap_or(0);
+        let columns = u16::try_from(word + PADDING).unwrap_or(u16::MAX);
+        ColumnConstraint::LowerBoundary(Width::Fixed(columns))
+    });
+    table.set_constraints(constraints);
     for snapshot in snapshots {
         let pid = snapshot.header.pid;
         let off: Vec<_> = snapshot.switches.off.iter().map(Mechanism::name).collect();

@@ -12,7 +12,7 @@ use super::path_facts::PathFacts;
 use super::process::Process;
 use super::report::Report;
 use super::service::Service;
-use crate::output::{bold, green, yellow};
+use crate::output::{bold, green, labelled, yellow};
 use crate::processes;
 
 /// SSTables that are listed by name. The rest is counted.
@@ -30,7 +30,7 @@ pub fn render(report: &Report) -> String {
     }
     for subject in &report.cassandra {
         lines.push(String::new());
-        lines.push(bold(subject.configuration.display()));
+        lines.push(heading(subject.configuration.display()));
         lines.extend(cassandra(subject));
     }
     for subject in &report.services {
@@ -45,16 +45,20 @@ pub fn render(report: &Report) -> String {
 }
 
 fn row(name: &str, value: impl std::fmt::Display) -> String {
-    format!("  {name:<20} {value}")
+    labelled(&format!("  {name:<20} "), &value.to_string())
+}
+
+fn heading(text: impl std::fmt::Display) -> String {
+    bold(labelled("", &text.to_string()))
 }
 
 fn advice(all: &[String]) -> impl Iterator<Item = String> {
     all.iter()
-        .map(move |text| format!("  {} {text}", yellow("change:")))
+        .map(|text| labelled(&format!("  {} ", yellow("change:")), text))
 }
 
 fn notes(all: &[String]) -> impl Iterator<Item = String> {
-    all.iter().map(|text| format!("  note: {text}"))
+    all.iter().map(|text| labelled("  note: ", text))
 }
 
 fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
@@ -72,7 +76,7 @@ fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
         .as_ref()
         .map_or("not found".to_owned(), |path| path.display().to_string());
     let mut lines = vec![
-        bold("machine"),
+        heading("machine"),
         row("library", library),
         row("kernel", &machine.kernel_release),
         row("multi-gen LRU", lru),
@@ -142,7 +146,7 @@ fn path_facts(facts: &PathFacts) -> Vec<String> {
         better => green(better),
     };
     let mut lines = vec![
-        bold(facts.path.display()),
+        heading(facts.path.display()),
         row(
             "filesystem",
             format!(
@@ -194,7 +198,7 @@ fn service(service: &Service) -> Vec<String> {
     };
     let pids: Vec<_> = service.processes.iter().map(u32::to_string).collect();
     let mut lines = vec![
-        bold(&service.unit),
+        heading(&service.unit),
         row("loaded by", path(&service.attached_by, "nothing")),
         row("library", path(&service.library, "none")),
         row(
@@ -250,7 +254,7 @@ fn process(process: &Process) -> Vec<String> {
         threads.join(", ")
     };
     let mut lines = vec![
-        bold(format!("process {}: {}", process.pid, process.title)),
+        heading(format!("process {}: {}", process.pid, process.title)),
         row("library", library),
         row("status", status),
     ];
