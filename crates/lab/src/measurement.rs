@@ -754,6 +754,9 @@ mod tests {
         let notes = report.notes();
         assert!(notes[0].starts_with("1800 of the reads that were due never started"));
         assert_eq!(notes.len(), 1);
+        let mut few = report;
+        few.phases[0].reads = 1_800_000;
+        assert_eq!(few.notes(), Vec::<String>::new());
     }
 
     #[test]
