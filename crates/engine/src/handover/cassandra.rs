@@ -149,12 +149,6 @@ impl<'b> Transfer<'b> {
         if part.is_searched() && !self.may_be_searched(work, part.files) {
             return Ok(());
         }
-        if part.finished.is_none() && self.was_too_large(&part.before) {
-            if let Some(output) = work.outputs.get_mut(part.output_number) {
-                output.is_incomplete = true;
-            }
-            return Ok(());
-        }
         let Some(carried) = self.carry(work, part)? else {
             return Ok(());
         };
@@ -184,21 +178,6 @@ impl<'b> Transfer<'b> {
             }
         }
         Ok(())
-    }
-
-    /// Whether the newest part of an output has more chunks than the log. Cassandra 6.0 writes an SSTable in one part, and
-    /// it is finished in a moment: two handovers would delay the publication twice.
-    fn was_too_large(&self, before: &Output) -> bool {
-        let Some((mut chunks, _)) = self.writes.take_chunk_log(self.core, self.slot) else {
-            return false;
-        };
-        let is_too_large = !chunks.has_all_from(before.end);
-        if is_too_large {
-            chunks.forget_all();
-        }
-        self.writes
-            .give_chunk_log_back(self.core, self.slot, chunks);
-        is_too_large
     }
 
     /// Finds the ranges of a part that get the inputs' heat, and the position at which each input goes on.

@@ -99,21 +99,6 @@ impl ChunkLog {
         std::mem::take(&mut self.has_lost)
     }
 
-    /// Whether the log has all chunks that begin at `offset` of the file or behind it.
-    #[must_use]
-    pub fn has_all_from(&self, offset: u64) -> bool {
-        let begins = self.starts.front();
-        self.first == 0 || self.is_invalid || begins.is_some_and(|begins| *begins <= offset)
-    }
-
-    /// Forgets all chunks but the last one, which may be incomplete.
-    pub fn forget_all(&mut self) {
-        while self.starts.len() > 1 && self.starts.pop_front().is_some() {
-            self.first += 1;
-        }
-        self.has_lost = false;
-    }
-
     /// Forgets the chunks before the one that holds `position` of the uncompressed data.
     pub fn forget_before(&mut self, position: u64, chunk_length: u64) {
         let keep = position / chunk_length;
@@ -126,16 +111,6 @@ impl ChunkLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Writes chunks with their checksums. Returns the end of the file.
-    fn write(log: &mut ChunkLog, chunks: usize) -> u64 {
-        for _ in 0..chunks {
-            let end = log.end;
-            log.record_write(end, 50);
-            log.record_write(end + 50, 4);
-        }
-        log.end
-    }
 
     #[test]
     fn chunks_are_found_until_they_are_forgotten() {
@@ -158,29 +133,21 @@ mod tests {
     #[test]
     fn what_there_is_no_room_for_is_lost() {
         let mut log = ChunkLog::default();
+        let write = |log: &mut ChunkLog, chunks: usize| {
+            for _ in 0..chunks {
+                let end = log.end;
+                log.record_write(end, 50);
+                log.record_write(end + 50, 4);
+            }
+        };
         write(&mut log, CHUNKS_MAX);
         assert!(!log.take_lost());
         write(&mut log, 1);
         assert!(log.take_lost() && !log.take_lost());
         assert_eq!(log.file_range(&(0..1), 100), None);
-        assert!(!log.has_all_from(0) && log.has_all_from(54));
         log.forget_before(CHUNKS_MAX as u64 * 100, 100);
         write(&mut log, CHUNKS_MAX - 1);
         assert!(!log.take_lost());
-    }
-
-    #[test]
-    fn a_part_is_known_after_one_that_was_too_large() {
-        let mut log = ChunkLog::default();
-        let end = write(&mut log, CHUNKS_MAX + 2);
-        assert!(!log.has_all_from(0));
-        log.forget_all();
-        let count = CHUNKS_MAX as u64 + 2;
-        assert_eq!(log.count(), Some(count));
-        write(&mut log, 2);
-        assert!(log.has_all_from(end) && !log.take_lost());
-        let written = count * 100..(count + 2) * 100;
-        assert_eq!(log.file_range(&written, 100), Some(end..end + 108));
     }
 
     #[test]
