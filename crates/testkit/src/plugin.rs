@@ -31,7 +31,7 @@ pub fn made(name: &str) -> Option<PathBuf> {
         // `make test-plugin` shares the objects.
         .arg(is("OBJECT_DIR", &target))
         .arg(is(
-            "COLDSTREAM_LIBRARY",
+            "COLDSTREAM_IO_LIBRARY",
             &profile.join("libcoldstream_io.a"),
         ))
         .arg("CXXFLAGS=-O1")
