@@ -123,6 +123,13 @@ impl Snapshot {
         }
     }
 
+    /// The sampled foreground reads of all phases together.
+    #[must_use]
+    pub fn all_reads(&self) -> PhaseReads {
+        let [compaction, rest] = &self.phases;
+        compaction.plus(rest)
+    }
+
     /// How much slower the foreground's device reads are while compactions run.
     #[must_use]
     pub fn device_read_tax(&self) -> DeviceReadTax {

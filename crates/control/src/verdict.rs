@@ -1,7 +1,7 @@
 //! What a snapshot says about the use of Coldstream for a process.
 
 use crate::counter::Counter;
-use crate::phase::{Phase, PhaseReads};
+use crate::phase::PhaseReads;
 use crate::snapshot::Snapshot;
 
 /// Background reads before a verdict. Flushes leave their SSTables in the page cache, and the first compaction reads
@@ -24,10 +24,9 @@ impl Snapshot {
     pub fn verdict(&self) -> Option<&'static str> {
         let read = self.get(Counter::BackgroundBytes);
         let cached = self.get(Counter::BytesFromCache);
-        let reads = Phase::ALL.map(|phase| self.phase_reads(phase));
-        let sum =
-            |of: fn(&PhaseReads) -> u64| reads.iter().map(|it| of(it)).fold(0, u64::saturating_add);
-        let (sampled, missed) = (sum(|it| it.sampled), sum(|it| it.missed));
+        let PhaseReads {
+            sampled, missed, ..
+        } = self.all_reads();
         let misses = sampled >= SAMPLED_MIN && missed > sampled / 100 * MISSED_PERCENT_MAX;
         let fits = read >= BACKGROUND_BYTES_MIN
             && cached >= read / 100 * CACHED_PERCENT_MIN
@@ -42,6 +41,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::phase::Phase;
     use crate::snapshot::tests::snapshot;
 
     #[test]

@@ -26,7 +26,7 @@ use self::guard::Guard;
 use self::keeper::Keeper;
 pub use self::keeper::{KEEPER, KeeperArguments, keep};
 use self::plan::{Plan, Side};
-use self::result::{Counted, Ended, Found, Report, Verdict, all_reads};
+use self::result::{Counted, Ended, Found, Report, Verdict};
 use self::states::{States, changed};
 use super::switch;
 use crate::exit::{Exit, failure};
@@ -248,7 +248,7 @@ impl Trial<'_> {
         let mut is_settled = false;
         let mut guard = match (side, self.bound_ns) {
             (Side::Without, Some(bound_ns)) => {
-                Some(Guard::of_turn(bound_ns, begun, all_reads(&before)))
+                Some(Guard::of_turn(bound_ns, begun, before.all_reads()))
             }
             _ => None,
         };
@@ -260,7 +260,7 @@ impl Trial<'_> {
             let later = self.look()?;
             let passed = guard
                 .as_mut()
-                .is_some_and(|guard| guard.is_passed(now, &all_reads(&later)));
+                .is_some_and(|guard| guard.is_passed(now, &later.all_reads()));
             if passed {
                 break Some(Ended::Guard);
             }

@@ -26,7 +26,7 @@ impl Counted {
     pub fn between(earlier: &Snapshot, later: &Snapshot, time: Duration) -> Self {
         let since = later.since(earlier);
         Self {
-            reads: all_reads(&since),
+            reads: since.all_reads(),
             in_compaction: since.phase_reads(Phase::Compaction).clone(),
             background_bytes: since.get(Counter::BackgroundBytes),
             time,
@@ -51,12 +51,6 @@ impl Counted {
     pub fn sum<'a>(all: impl Iterator<Item = &'a Self>) -> Self {
         all.fold(Self::default(), |sum, one| sum.plus(one))
     }
-}
-
-/// The sampled reads of both phases together.
-pub fn all_reads(snapshot: &Snapshot) -> PhaseReads {
-    let [compaction, rest] = Phase::ALL.map(|phase| snapshot.phase_reads(phase));
-    compaction.plus(rest)
 }
 
 /// How a trial ended.
