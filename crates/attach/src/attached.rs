@@ -64,8 +64,6 @@ pub struct Attached {
     handle: ProcessHandle,
     started: u64,
     recognition: Recognition,
-    /// Outputs are known, by the names of their writers.
-    follows_outputs: bool,
     model: Model,
     catalogue: Catalogue,
     /// Files that are no SSTables, or not listed yet.
@@ -127,7 +125,6 @@ impl Attached {
             handle,
             started,
             recognition: Recognition::Names,
-            follows_outputs: true,
             model: Model::default(),
             catalogue,
             unknown: HashSet::new(),
@@ -176,7 +173,6 @@ impl Attached {
     pub fn recognise(&mut self, recognition: Recognition) {
         self.recognition = recognition;
         if recognition == Recognition::Advice {
-            self.follows_outputs = false;
             self.mechanisms = Mechanisms::of(&[Mechanism::Reads]);
             self.note_readahead();
         }
@@ -194,7 +190,6 @@ impl Attached {
 
     /// A thread with the name of a background thread has written, though there was none at the start.
     fn begin_to_follow_outputs(&mut self) {
-        self.follows_outputs = true;
         self.mechanisms = self.mechanisms.with(Mechanisms::of(&MECHANISMS));
         self.put_switches();
     }
@@ -287,7 +282,7 @@ impl Attached {
             (Origin::Foreground, What::Read) => self.record_heat(event),
             (Origin::Background, What::Added) if self.model.is_written_by(event) => {
                 self.count(Counter::WriteBytes, event.pages * PAGE_BYTES);
-                if !self.follows_outputs {
+                if !self.mechanisms.contains(Mechanism::Writes) {
                     self.begin_to_follow_outputs();
                 }
             }

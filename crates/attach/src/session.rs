@@ -81,7 +81,8 @@ fn take_events(tracer: &mut Tracer, attached: &mut [Attached], mut each: impl Fn
 
 /// Drops what is due, and then warms one output. Returns how long it has warmed. The process at `first` has the first turn.
 fn act(tracer: &mut Tracer, attached: &mut [Attached], first: &mut usize) -> Duration {
-    for place in 0..attached.len() {
+    let count = attached.len();
+    for place in 0..count {
         let files = attached.get_mut(place).map(Attached::begin_look);
         for id in files.unwrap_or_default() {
             // A page that somebody has read since the last file stays.
@@ -96,11 +97,11 @@ fn act(tracer: &mut Tracer, attached: &mut [Attached], first: &mut usize) -> Dur
     }
     // Last: it may take two seconds, and nothing may be dropped by what was seen before.
     let started = Instant::now();
-    let count = attached.len();
-    *first %= count.max(1);
-    attached.rotate_left(*first);
-    let has_warmed = attached.iter_mut().position(Attached::hand_over_next);
-    attached.rotate_right(*first);
-    *first += has_warmed.map_or(0, |place| place + 1);
+    let mut warms = |place: &usize| {
+        let target = attached.get_mut(*place);
+        target.is_some_and(Attached::hand_over_next)
+    };
+    let warmed = (*first..count).chain(0..*first).find(&mut warms);
+    *first = warmed.map_or(*first, |place| place + 1);
     started.elapsed()
 }
