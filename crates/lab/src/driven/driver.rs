@@ -238,85 +238,82 @@ mod tests {
     #[test]
     fn records_are_decoded_as_the_driver_writes_them() {
         let mut record = [0; RECORD_BYTES];
-        record[0] = 0;
         record[4] = 2;
         record[8] = 10;
         record[16] = 20;
         record[24] = 30;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Read {
-                intended_ns: 10,
-                start_ns: 20,
-                end_ns: 30,
-                failed: false
-            }
-        );
-        record[0] = 1;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Phase {
-                phase: Phase::Compaction,
-                at_ns: 20,
-                process_cpu_ns: 10,
-                load_cpu_ns: 30
-            }
-        );
-        record[0] = 2;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Compacted {
-                read_bytes: 10,
-                written_bytes: 20
-            }
-        );
-        record[0] = 4;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Updated {
-                updates: 10,
-                late_ns_max: 20,
-                debt_bytes: 30
-            }
-        );
-        record[0] = 5;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Written {
-                user_bytes: 10,
-                stall_us: 20
-            }
-        );
-        record[0] = 6;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Backlog {
-                phase: Phase::Compaction,
-                backlog: Backlog {
-                    level0_files: 10,
-                    debt_bytes: 20,
-                    is_compacting: true,
-                    ..Backlog::default()
-                }
-            }
-        );
-        record[0] = 7;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::Unstarted {
-                due_after_ns: 10,
-                reads: 20,
-                at_ns: 30
-            }
-        );
-        record[0] = 8;
-        assert_eq!(
-            decode(&record).unwrap(),
-            Event::FirstPass(FirstPass {
-                read_keys: 10,
-                hot_keys: 20
-            })
-        );
+        for (kind, event) in [
+            (
+                0,
+                Event::Read {
+                    intended_ns: 10,
+                    start_ns: 20,
+                    end_ns: 30,
+                    failed: false,
+                },
+            ),
+            (
+                1,
+                Event::Phase {
+                    phase: Phase::Compaction,
+                    at_ns: 20,
+                    process_cpu_ns: 10,
+                    load_cpu_ns: 30,
+                },
+            ),
+            (
+                2,
+                Event::Compacted {
+                    read_bytes: 10,
+                    written_bytes: 20,
+                },
+            ),
+            (
+                4,
+                Event::Updated {
+                    updates: 10,
+                    late_ns_max: 20,
+                    debt_bytes: 30,
+                },
+            ),
+            (
+                5,
+                Event::Written {
+                    user_bytes: 10,
+                    stall_us: 20,
+                },
+            ),
+            (
+                6,
+                Event::Backlog {
+                    phase: Phase::Compaction,
+                    backlog: Backlog {
+                        level0_files: 10,
+                        debt_bytes: 20,
+                        is_compacting: true,
+                        ..Backlog::default()
+                    },
+                },
+            ),
+            (
+                7,
+                Event::Unstarted {
+                    due_after_ns: 10,
+                    reads: 20,
+                    at_ns: 30,
+                },
+            ),
+            (
+                8,
+                Event::FirstPass(FirstPass {
+                    read_keys: 10,
+                    hot_keys: 20,
+                }),
+            ),
+        ] {
+            record[0] = kind;
+            assert_eq!(decode(&record).unwrap(), event);
+        }
         for unknown in [3, 9] {
             record[0] = unknown;
             assert!(decode(&record).is_err());
