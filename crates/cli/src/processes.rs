@@ -1,6 +1,7 @@
 //! Process ids on the command line, and the errors for processes that the command cannot examine.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
@@ -40,29 +41,66 @@ pub struct Ids(Vec<u32>);
 impl Ids {
     /// Those of several arguments.
     pub fn of_all(arguments: &[Self]) -> Vec<u32> {
-        arguments.iter().flat_map(|ids| ids.0.clone()).collect()
+        arguments.iter().cloned().flatten().collect()
     }
 }
 
-/// The parser of process ids on the command line, where there may be several.
-pub fn parse_ids(text: &str) -> Result<Ids, &'static str> {
-    let words = text.split_whitespace();
-    let ids: Option<Vec<u32>> = words
-        .map(|word| word.parse().ok().filter(|id| *id > 0))
-        .collect();
-    match ids {
-        None => Err("use a process id"),
-        Some(ids) if ids.is_empty() => Err(NO_ID),
-        Some(ids) => Ok(Ids(ids)),
+impl IntoIterator for Ids {
+    type Item = u32;
+    type IntoIter = std::vec::IntoIter<u32>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 
-/// What an empty argument gets.
-pub const NO_ID: &str = "no process id: did pgrep find nothing?";
+/// Why an argument holds no process ids.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum NotIds {
+    /// Nothing but blanks.
+    Empty,
+    /// A word that is not of digits only: it may be a path, or an action of `ctl`.
+    OtherWord,
+    /// A number that no process has.
+    NoProcess,
+}
+
+impl fmt::Display for NotIds {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Empty => "no process id: did pgrep find nothing?",
+            Self::OtherWord => "use a process id",
+            Self::NoProcess => "use a process id: no process has this number",
+        })
+    }
+}
+
+impl std::error::Error for NotIds {}
+
+/// The parser of process ids on the command line, where there may be several. A sign makes a word no id.
+pub fn parse_ids(text: &str) -> Result<Ids, NotIds> {
+    let ids: Vec<u32> = text
+        .split_whitespace()
+        .map(id_of)
+        .collect::<Result<_, _>>()?;
+    match ids.is_empty() {
+        true => Err(NotIds::Empty),
+        false => Ok(Ids(ids)),
+    }
+}
+
+fn id_of(word: &str) -> Result<u32, NotIds> {
+    if !word.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(NotIds::OtherWord);
+    }
+    let id = word.parse().ok().filter(|id| *id > 0);
+    id.ok_or(NotIds::NoProcess)
+}
 
 /// The parser of one process id on the command line.
 pub fn parse_id(text: &str) -> Result<u32, String> {
-    match parse_ids(text)?.0.as_slice() {
+    let ids = parse_ids(text).map_err(|error| error.to_string())?;
+    match ids.0.as_slice() {
         [id] => Ok(*id),
         ids => Err(format!("{} process ids are given: name one", ids.len())),
     }
@@ -203,4 +241,38 @@ fn absent(pid: u32) -> anyhow::Error {
              opened an SSTable yet; see `coldstream doctor {pid}`"
         ),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_argument_holds_process_ids_of_digits_only() {
+        let parsed = |text: &str| parse_ids(text).map(|ids| ids.into_iter().collect::<Vec<_>>());
+        for (text, expected) in [
+            ("7", Ok(vec![7])),
+            ("7\n8", Ok(vec![7, 8])),
+            (" 007  4294967295 ", Ok(vec![7, u32::MAX])),
+            ("", Err(NotIds::Empty)),
+            (" \n", Err(NotIds::Empty)),
+            ("0", Err(NotIds::NoProcess)),
+            ("7 0", Err(NotIds::NoProcess)),
+            ("4294967296", Err(NotIds::NoProcess)),
+            ("+7", Err(NotIds::OtherWord)),
+            ("-7", Err(NotIds::OtherWord)),
+            ("7,8", Err(NotIds::OtherWord)),
+            ("7 off", Err(NotIds::OtherWord)),
+            ("/data", Err(NotIds::OtherWord)),
+        ] {
+            assert_eq!(parsed(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn where_one_process_is_meant_several_are_an_error() {
+        assert_eq!(parse_id(" 7"), Ok(7));
+        let error = parse_id("7 8").unwrap_err();
+        assert_eq!(error, "2 process ids are given: name one");
+    }
 }

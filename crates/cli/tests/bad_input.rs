@@ -156,6 +156,8 @@ fn what_is_no_number_is_told_what_to_be() {
     for (arguments, words) in [
         (&["ctl", "status", "foo"][..], "use a process id"),
         (&["ctl", "off", "0"], "use a process id"),
+        (&["ctl", "off", "+7"], "use a process id"),
+        (&["doctor", "0"], "use a process id"),
         // As `"$(pgrep NAME)"` where that finds nothing, or two.
         (
             &["ctl", "off", ""],

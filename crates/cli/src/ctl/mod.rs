@@ -13,7 +13,7 @@ use std::ffi::OsString;
 
 use self::status::Detail;
 use crate::output::FormatArguments;
-use crate::processes;
+use crate::processes::{self, NotIds};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,14 +137,12 @@ pub fn run(arguments: &CtlArguments) -> anyhow::Result<()> {
     }
 }
 
-/// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`. An empty id, or several in one
-/// word, go the same way: the action refuses them, or takes them.
+/// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`. An empty id, one that no process
+/// has, or several in one word go the same way: the action refuses them, or takes them.
 pub fn with_action_first(mut words: Vec<OsString>) -> Vec<OsString> {
     let is_number = |word: &OsString| {
-        word.to_str().is_some_and(|text| {
-            let mut words = text.split_whitespace();
-            words.all(|word| word.parse::<u32>().is_ok())
-        })
+        let ids = word.to_str().map(processes::parse_ids);
+        ids.is_some_and(|ids| !matches!(ids, Err(NotIds::OtherWord)))
     };
     if words.get(1).is_some_and(|word| word == "ctl") && words.get(2).is_some_and(is_number) {
         match words.get(3) {
@@ -170,6 +168,8 @@ mod tests {
             ("c ctl 7", "c ctl status 7"),
             ("c ctl 7\n8 on", "c ctl on 7\n8"),
             ("c ctl  off", "c ctl off "),
+            ("c ctl 0 off", "c ctl off 0"),
+            ("c ctl +7 off", "c ctl +7 off"),
             ("c ctl 7 --json", "c ctl status 7 --json"),
             ("c ctl off 7", "c ctl off 7"),
             ("c run 7 x", "c run 7 x"),

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use crate::exit::{self, Exit, failure};
 use crate::output::{self, Format, FormatArguments};
-use crate::processes;
+use crate::processes::{self, NotIds};
 use crate::unit::Root;
 use process::Asked;
 use report::Report;
@@ -142,16 +142,9 @@ enum Subject<'a> {
 
 /// The subjects of one argument: `"$(pgrep NAME)"` may hold several process ids, or nothing.
 fn subjects_in(argument: &OsStr) -> anyhow::Result<Vec<Subject<'_>>> {
-    let process_id = |word: &str| {
-        let digits = word.bytes().all(|byte| byte.is_ascii_digit());
-        digits.then(|| word.parse().ok().map(Subject::Process))?
-    };
-    let text = argument.to_str();
-    let processes: Option<Vec<_>> =
-        text.and_then(|text| text.split_whitespace().map(process_id).collect());
-    match processes {
-        Some(none) if none.is_empty() => Err(failure(Exit::Usage, processes::NO_ID)),
-        Some(processes) => Ok(processes),
-        None => Ok(vec![Subject::Path(Path::new(argument))]),
+    match argument.to_str().map(processes::parse_ids) {
+        None | Some(Err(NotIds::OtherWord)) => Ok(vec![Subject::Path(Path::new(argument))]),
+        Some(Err(error)) => Err(failure(Exit::Usage, error.to_string())),
+        Some(Ok(ids)) => Ok(ids.into_iter().map(Subject::Process).collect()),
     }
 }
