@@ -185,6 +185,22 @@ fn what_is_no_number_is_told_what_to_be() {
             &["ctl", "trial", "1", "--turns", "3"],
             "use 4, 8, 12 and so on",
         ),
+        (
+            &["lab", "rocksdb", "--warm-up-seconds", "5s"],
+            "use a whole number from 0 to 4294967295",
+        ),
+        (
+            &["lab", "cassandra", "--heap-mib", "1.5"],
+            "use a whole number from 1 to 4294967295",
+        ),
+        (
+            &["lab", "pebble", "--runs", "many"],
+            "use a whole number from 1 to 100",
+        ),
+        (
+            &["lab", "leveldb", "--smallest-limit-for-p99-us", "1ms"],
+            "use a number from 1 to 60000000",
+        ),
     ] {
         let (code, stdout, stderr) = outcome(scene.coldstream().args(arguments));
         assert_eq!((code, stdout.as_str()), (2, ""), "{arguments:?}");

@@ -52,6 +52,7 @@ mod linked;
 mod machine;
 mod measurement;
 mod mode_settings;
+mod number_option;
 mod option_name;
 mod own_direct;
 mod pauses;

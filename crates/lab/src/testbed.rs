@@ -3,6 +3,7 @@
 
 use crate::awake::Awake;
 use crate::machine::Machine;
+use crate::number_option::{self, at_least};
 use crate::progress::Progress;
 use crate::report::OutputArgs;
 use crate::throttle::{DeviceRate, Throttle, cgroup_name};
@@ -74,24 +75,24 @@ pub struct WorkDirArgs {
     )]
     pub directory: PathBuf,
     /// Set the device's readahead (read_ahead_kb) during the measurement
-    #[arg(long, value_name = "KIB")]
+    #[arg(long, value_name = "KIB", value_parser = at_least::<0>)]
     pub read_ahead_kb: Option<u64>,
     /// Limit the device to this rate, like a cloud volume; 0 is no limit
     ///
     /// In MiB/s, for reads and for writes. Needs root and cgroup version 1. Writeback of buffered
     /// writes is not limited.
-    #[arg(long, default_value_t = 0, value_name = "MIB")]
+    #[arg(long, default_value_t = 0, value_name = "MIB", value_parser = at_least::<0>)]
     pub device_mib_per_second: u64,
     /// Limit the device to this number of requests a second, for reads and for writes; 0 is no limit
     ///
     /// Needs the same as --device-mib-per-second.
-    #[arg(long, default_value_t = 0, value_name = "N")]
+    #[arg(long, default_value_t = 0, value_name = "N", value_parser = at_least::<0>)]
     pub device_requests_per_second: u64,
     /// Look for the smallest memory limit at which p99 in compaction is at most this, in each mode
     ///
     /// In microseconds. Replaces the comparison of modes. It halves the limit's range four or five times, down to
     /// sixteenths of the case's limit; each step takes --runs runs of each mode.
-    #[arg(long, value_name = "US", conflicts_with_all = ["html", "svg"])]
+    #[arg(long, value_name = "US", value_parser = number_option::microseconds, conflicts_with_all = ["html", "svg"])]
     pub smallest_limit_for_p99_us: Option<f64>,
     /// Keep idle processors awake, on a virtual machine whose host is slow to wake them
     ///

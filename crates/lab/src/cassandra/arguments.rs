@@ -5,6 +5,7 @@ use super::preset::{DEFAULT, Preset, QUICK};
 use super::recipe::Recipe;
 use super::workload::Workload;
 use crate::engine::{self, EngineArguments};
+use crate::number_option::{self, at_least};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::preset::modes_or;
 use crate::testbed::WorkDirArgs;
@@ -97,20 +98,20 @@ pub struct CassandraArgs {
     #[arg(long, value_delimiter = ',')]
     pub modes: Vec<Mode>,
     /// Number of turns; each runs every mode once
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = number_option::turns)]
     pub runs: u32,
     /// A first look: a quarter of the data and short phases
     #[arg(long)]
     pub quick: bool,
     /// Number of keys in the data set, which is two SSTables [default: 544000; 136000 with --quick; with
     /// a recipe by the memory limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible
-    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = at_least::<1>)]
     pub value_bytes: u64,
     /// Size of a compression chunk in KiB; 0 switches compression off
-    #[arg(long, default_value_t = 4, value_name = "KIB")]
+    #[arg(long, default_value_t = 4, value_name = "KIB", value_parser = at_least::<0>)]
     pub chunk_kib: u64,
     /// Format of the SSTables
     #[arg(long, default_value = "big", value_enum)]
@@ -125,7 +126,7 @@ pub struct CassandraArgs {
     pub hot_table: HotTable,
     /// Number of hot keys, spread over the CQL table [default: 68000; 34000 with --quick; with a recipe
     /// by the memory limit; all with a workload of YCSB]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub hot_keys: Option<u64>,
     /// The requests to the node, and its compactions [default: reads; a recipe has its own]
     #[arg(long, value_enum)]
@@ -134,21 +135,21 @@ pub struct CassandraArgs {
     #[arg(long, default_value = "uniform", value_enum)]
     pub distribution: Distribution,
     /// Seconds of the compaction phase with a workload of YCSB
-    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub compaction_seconds: u64,
     /// Requests a second, in an open loop: slow answers do not lower the rate [default: 1500; with a
     /// recipe by the memory limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub requests_per_second: Option<u64>,
     /// Cassandra's compaction_throughput in MiB/s; 0 is no limit [default: 64; a recipe has its own]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<0>)]
     pub compaction_mib_per_second: Option<u64>,
     /// Memory limit in MiB, heap and page cache included; needs root [default: 2300; 2000 with --quick;
     /// a recipe has its own]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<1>)]
     pub memory_mib: Option<u64>,
     /// Heap of the node in MiB [default: 1024; with a recipe by the memory limit]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<1>)]
     pub heap_mib: Option<u64>,
     /// A further argument for the node's JVM, such as -XX:+UseShenandoahGC
     ///
@@ -159,17 +160,17 @@ pub struct CassandraArgs {
     ///
     /// A slower node is read as fast as it answers. At most 30 seconds' worth of keys are read. The
     /// warm-up begins when all answers are there.
-    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = at_least::<1>)]
     pub first_reads_per_second: u64,
     /// Seconds of warm-up, not counted, after the first read of each hot key [default: 20; 10 with
     /// --quick]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<0>)]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction [default: 15; 8 with --quick]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub idle_seconds: Option<u64>,
     /// Seconds of the phase after the compaction [default: 15; 8 with --quick]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<0>)]
     pub after_seconds: Option<u64>,
     /// Directory of the fetched releases of Cassandra [default: coldstream/cassandra in the user's cache]
     #[arg(long, value_name = "DIR")]

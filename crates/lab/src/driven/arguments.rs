@@ -3,6 +3,7 @@
 use super::case::{Case, HotLayout, Sizes, Start};
 use super::parameters::{DatabaseParameters, Loop, RunParameters, Shape};
 use crate::engine;
+use crate::number_option::{self, at_least};
 use crate::option_name::option_name;
 use crate::phase::FIRST_PASS_SECONDS;
 use crate::report::CaseDescription;
@@ -17,45 +18,45 @@ pub struct LoadArgs {
     #[arg(long, value_delimiter = ',', value_enum, default_value = "most")]
     pub cases: Vec<Case>,
     /// Number of turns; each runs every mode once
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = number_option::turns)]
     pub runs: u32,
     /// Number of keys in the data set
-    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = at_least::<1>)]
     pub keys: u64,
     /// Size of a value in bytes; values are incompressible
-    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4096, value_name = "BYTES", value_parser = at_least::<1>)]
     pub value_bytes: u64,
     /// Memory limit in MiB, page cache included; needs root
-    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 256, value_name = "MIB", value_parser = at_least::<1>)]
     pub memory_mib: u64,
     /// Number of hot keys, instead of a share of the page cache
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub hot_keys: Option<u64>,
     /// Reads a second, in an open loop: slow answers do not lower the rate
-    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 3000, value_name = "N", value_parser = at_least::<1>)]
     pub reads_per_second: u64,
     /// Each reader reads again as soon as it has its answer; the response time is the service time
     #[arg(long, conflicts_with = "reads_per_second")]
     pub closed_loop: bool,
     /// Number of threads that read, or of goroutines
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = at_least::<1>)]
     pub readers: u64,
     /// Rate of updates in MiB/s, which keep compaction going; 0 is one manual compaction instead
     ///
     /// The updated keys are chosen uniformly.
-    #[arg(long, default_value_t = 4, value_name = "MIB")]
+    #[arg(long, default_value_t = 4, value_name = "MIB", value_parser = at_least::<0>)]
     pub update_mib_per_second: u64,
     /// Seconds of warm-up, not counted, after the first read of each hot key
-    #[arg(long, default_value_t = 6, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 6, value_name = "SECONDS", value_parser = at_least::<0>)]
     pub warm_up_seconds: u64,
     /// Seconds of the phase without compaction
-    #[arg(long, default_value_t = 8, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 8, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub idle_seconds: u64,
     /// Seconds of the compaction phase with updates
-    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 20, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub compaction_seconds: u64,
     /// Seconds of the phase after the publication of the output
-    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub after_seconds: u64,
     /// Further options of the engine for every mode: NAME=VALUE;NAME=VALUE
     #[arg(long, default_value = "", value_name = "OPTIONS")]

@@ -5,6 +5,7 @@ use super::preset::{DEFAULT, Preset, QUICK};
 use super::recipe::Recipe;
 use crate::driven::case::{Case, HotLayout, Start};
 use crate::engine::{self, EngineArguments};
+use crate::number_option::{self, at_least};
 use crate::preloaded::{Preloaded, preloaded_help};
 use crate::preset::modes_or;
 use crate::testbed::WorkDirArgs;
@@ -81,27 +82,27 @@ pub struct RocksDbArgs {
     #[arg(long, value_enum)]
     pub hot_layout: Option<HotLayout>,
     /// Number of turns; each runs every mode once
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, default_value_t = 5, value_parser = number_option::turns)]
     pub runs: u32,
     /// A first look: half of the data, less memory and short phases
     #[arg(long)]
     pub quick: bool,
     /// Number of keys in the data set [default: 100000; 50000 with --quick; with a
     /// recipe by the memory limit]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub keys: Option<u64>,
     /// Size of a value in bytes; values are incompressible [default: 4096; a recipe has its own]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = at_least::<1>)]
     pub value_bytes: Option<u64>,
     /// Memory limit in MiB, page cache included; needs root [default: 256; 160 with
     /// --quick; a recipe has its own]
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<1>)]
     pub memory_mib: Option<u64>,
     /// Number of hot keys, instead of a share of the page cache
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub hot_keys: Option<u64>,
     /// Reads a second, in an open loop: slow answers do not lower the rate [default: 3000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = at_least::<1>)]
     pub reads_per_second: Option<u64>,
     /// Each reader reads again as soon as it has its answer; the response time is the service time
     #[arg(long, conflicts_with_all = ["reads_per_second", "load_steps"])]
@@ -114,19 +115,19 @@ pub struct RocksDbArgs {
         value_delimiter = ',',
         value_name = "N",
         requires = "update_mib_per_second",
-        value_parser = clap::value_parser!(u64).range(1..)
+        value_parser = at_least::<1>
     )]
     pub load_steps: Vec<u64>,
     /// Number of threads that read
-    #[arg(long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, default_value_t = 4, value_name = "N", value_parser = at_least::<1>)]
     pub readers: u64,
     /// Rate limit of the compaction's writes in MiB/s; 0 is no limit [default: 30; a recipe has its own]
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<0>)]
     pub compaction_mib_per_second: Option<u64>,
     /// Rate of updates in MiB/s, which keep compaction going; 0 is one manual compaction instead
     ///
     /// The updated keys are chosen uniformly. The default is 0; a recipe has its own.
-    #[arg(long, value_name = "MIB")]
+    #[arg(long, value_name = "MIB", value_parser = at_least::<0>)]
     pub update_mib_per_second: Option<u64>,
     /// Page cache at the start of a run [default: warm in the case in-memory, cold in the others]
     ///
@@ -137,16 +138,16 @@ pub struct RocksDbArgs {
     pub start: Option<Start>,
     /// Seconds of warm-up, not counted, after the first read of each hot key [default: 6; 4 with
     /// --quick or a recipe]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<0>)]
     pub warm_up_seconds: Option<u64>,
     /// Seconds of the phase without compaction [default: 8; 5 with --quick or a recipe]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub idle_seconds: Option<u64>,
     /// Seconds of the compaction phase with updates [default: 20; a recipe has its own]
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<1>)]
     pub compaction_seconds: Option<u64>,
     /// Seconds of the phase after the publication of the output [default: 8; 5 with --quick or a recipe]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = at_least::<0>)]
     pub after_seconds: Option<u64>,
     /// Further RocksDB options for all modes, as `name=value;…`
     #[arg(long, default_value = "", value_name = "OPTIONS")]
