@@ -624,6 +624,40 @@ fn doctor_knows_a_library_that_was_renamed() {
 }
 
 #[test]
+fn doctor_knows_a_library_that_was_deleted() {
+    let scene = Scene::new();
+    let library = scene.path("libcoldstream.so");
+    // The real one: it makes a status page, as a library that is linked does.
+    let kept = coldstream_testkit::library::path();
+    scene.file("000001.sst", "", 0o644);
+    let sstable = scene.path("000001.sst");
+    // The last name has nothing of the library's.
+    for name in ["libcoldstream.so", "libcoldstream.so.old", "before.so"] {
+        fs::copy(kept, &library).unwrap();
+        let mut program = Command::new("sh")
+            .arg("-c")
+            .arg("exec 3<\"$1\"; echo ready; read line")
+            .arg("sh")
+            .arg(&sstable)
+            .env("LD_PRELOAD", &library)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        first_line(&mut program);
+        let deleted = scene.path(name);
+        fs::rename(&library, &deleted).unwrap();
+        fs::remove_file(&deleted).unwrap();
+        let (process, text) = doctor_of(&scene, program);
+        assert!(text.contains("see `coldstream ctl status"), "{text}");
+        assert_eq!(process["library"], deleted.to_str().unwrap(), "{text}");
+        assert_eq!(process["library_is_replaced"], true, "{text}");
+        let words = "deleted or replaced after the process started";
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
+}
+
+#[test]
 fn doctor_tells_of_attaching_where_that_can_work() {
     let scene = Scene::new();
     scene.file("000001.sst", "", 0o644);

@@ -10,7 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coldstream_control::{start_time_ticks, stat_field};
 use coldstream_policy::mapped_file;
@@ -311,6 +311,16 @@ impl Mappings {
         self.lines().any(|line| line.ends_with(&end))
     }
 
+    /// The kernel's link to a mapped file of process `pid`. It leads to one that was removed, too. Only root may follow it.
+    #[must_use]
+    pub fn link_to(&self, pid: u32, path: &Path) -> Option<PathBuf> {
+        let mut files = self.lines().filter_map(mapped_file);
+        let file = files.find(|file| file.path == path.as_os_str().as_bytes())?;
+        let end = file.address.checked_add(file.length_bytes)?;
+        let name = format!("map_files/{:x}-{end:x}", file.address);
+        Some(proc_path(pid, &name))
+    }
+
     fn lines(&self) -> impl Iterator<Item = &[u8]> {
         self.maps.split(|&byte| byte == b'\n')
     }
@@ -441,5 +451,8 @@ mod tests {
                 .contains(&PathBuf::from("/opt/libcoldstream.so"))
         );
         assert!(mappings.is_replaced("libcoldstream.so"));
+        let link = mappings.link_to(7, Path::new("/opt/libcoldstream.so"));
+        assert_eq!(link, Some(PathBuf::from("/proc/7/map_files/7f00-7f01")));
+        assert_eq!(mappings.link_to(7, Path::new("/opt/other.so")), None);
     }
 }

@@ -1,6 +1,7 @@
 //! Which preload library a process runs, and whether another file is in its place by now.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -33,16 +34,21 @@ pub fn of(
 ) -> Option<Loaded> {
     let files = mappings.files();
     let path = by_name(&files).or_else(|| {
+        let is_gone = |path: &Path| mappings.is_replaced(name_of(path));
         let may_be = |path: &&PathBuf| {
-            environment.preloads(path) || has_page && name(path).windows(3).any(|it| it == b".so")
+            let is_shared = name(path).windows(3).any(|it| it == b".so");
+            environment.preloads(path) || is_shared && (has_page || is_gone(path))
         };
         let mut others = files.iter().filter(may_be);
-        others.find(|path| elf::check_library(&in_its_root(pid, path)).is_ok())
+        others.find(|path| match is_gone(path) {
+            true => was_library(pid, mappings, environment, has_page, path),
+            false => elf::check_library(&in_its_root(pid, path)).is_ok(),
+        })
     })?;
     let named_elsewhere = environment
         .library_asked_for()
         .filter(|named| named.is_absolute() && named != path && !is_same(pid, named, path));
-    let is_replaced = mappings.is_replaced(path.file_name()?) || named_elsewhere.is_some();
+    let is_replaced = mappings.is_replaced(name_of(path)) || named_elsewhere.is_some();
     Some(Loaded {
         path: path.clone(),
         is_replaced,
@@ -58,7 +64,30 @@ fn by_name(files: &BTreeSet<PathBuf>) -> Option<&PathBuf> {
 }
 
 fn name(path: &Path) -> &[u8] {
-    path.file_name().unwrap_or_default().as_bytes()
+    name_of(path).as_bytes()
+}
+
+fn name_of(path: &Path) -> &OsStr {
+    path.file_name().unwrap_or_default()
+}
+
+/// Whether a file that was removed is the library. Who may not read it any more goes by its place: `LD_PRELOAD` names the
+/// library there, and the process has a status page.
+fn was_library(
+    pid: u32,
+    mappings: &Mappings,
+    environment: &Environment,
+    has_page: bool,
+    path: &Path,
+) -> bool {
+    let link = mappings.link_to(pid, path);
+    match link.filter(|link| File::open(link).is_ok()) {
+        Some(link) => elf::check_library(&link).is_ok(),
+        None => {
+            let named = environment.library_asked_for();
+            has_page && named.is_some_and(|named| named.parent() == path.parent())
+        }
+    }
 }
 
 fn in_its_root(pid: u32, path: &Path) -> PathBuf {

@@ -549,8 +549,8 @@ fn replaced_library(process: &Process, library: &Path) -> String {
             named.display()
         ),
         None => format!(
-            "{library} was replaced after the process started, so the process runs the older one: restart it to use \
-             the new one"
+            "{library} was deleted or replaced after the process started, so the process runs the older one: restart \
+             it to use the new one"
         ),
     }
 }
