@@ -7,7 +7,7 @@ use serde::ser::{Serialize, SerializeMap, SerializeStruct, Serializer};
 
 use crate::counter::{Counter, CounterKind};
 use crate::declined::{self, DeclinedDirectory};
-use crate::mechanism::Switches;
+use crate::mechanism::{Mechanism, Switches};
 use crate::page::{Header, PageError, PageView};
 use crate::phase::{Phase, PhaseReads};
 use crate::tax::DeviceReadTax;
@@ -83,6 +83,27 @@ impl Snapshot {
     #[must_use]
     pub fn priorities(&self) -> Option<Priorities> {
         Priorities::from_bits(self.switches.priorities_bits)
+    }
+
+    /// Threads whose nice value is left alone because it could not be restored. 0 where no value can be refused now: the
+    /// counter only grows, and tells of former ones.
+    #[must_use]
+    pub fn nice_refused_threads(&self) -> u64 {
+        let is_off = self.switches.off.contains(Mechanism::Priority);
+        let wanted = self.priorities().filter(|_| !is_off);
+        match wanted.is_some_and(|it| it.has_nice()) {
+            true => self.get(Counter::PriorityRefused),
+            false => 0,
+        }
+    }
+
+    /// Fallbacks and failures that happened, with their numbers. A refused nice value is none any more where none can be
+    /// refused now.
+    pub fn irregularities(&self) -> impl Iterator<Item = (Counter, u64)> {
+        let has_refused = self.nice_refused_threads() != 0;
+        self.counters()
+            .filter(|(counter, value)| *value != 0 && counter.is_irregular())
+            .filter(move |(counter, _)| *counter != Counter::PriorityRefused || has_refused)
     }
 
     /// The number of the foreground's device reads that were timed.
@@ -281,7 +302,7 @@ impl Serialize for Counters<'_> {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::mechanism::{Mechanism, Mechanisms};
+    use crate::mechanism::Mechanisms;
     use coldstream_policy::{IoMode, IoModeSetting, Profile};
 
     pub(crate) fn snapshot(values: &[(Counter, u64)]) -> Snapshot {
@@ -312,6 +333,24 @@ pub(crate) mod tests {
             declined: [None; declined::ENTRIES],
             phases: Default::default(),
         }
+    }
+
+    #[test]
+    fn a_refused_nice_value_is_a_problem_while_one_is_wanted() {
+        let with = |nice: &str, off: &[Mechanism]| {
+            let mut snapshot = snapshot(&[(Counter::PriorityRefused, 3)]);
+            let priorities = Priorities::default().with_nice(nice).unwrap();
+            snapshot.switches.priorities_bits = priorities.to_bits();
+            snapshot.switches.off = Mechanisms::of(off);
+            let problems = snapshot.irregularities().collect::<Vec<_>>();
+            assert_eq!(snapshot.get(Counter::PriorityRefused), 3);
+            (snapshot.nice_refused_threads(), problems.len())
+        };
+        assert_eq!(with("10", &[]), (3, 1));
+        assert_eq!(with("none,flush:5", &[]), (3, 1));
+        assert_eq!(with("0", &[]), (0, 0));
+        assert_eq!(with("none", &[]), (0, 0));
+        assert_eq!(with("10", &[Mechanism::Priority]), (0, 0));
     }
 
     #[test]

@@ -223,6 +223,11 @@ impl Priorities {
         Some(Self { io, ..self })
     }
 
+    /// Whether some role gets a nice value above 0. All others need no permission to be taken back.
+    pub fn has_nice(&self) -> bool {
+        self.nice.0.iter().flatten().any(|nice| *nice > 0)
+    }
+
     /// All nice values, role by role.
     pub fn nice_text(&self) -> String {
         self.nice.to_string()
@@ -339,6 +344,8 @@ mod tests {
             priorities.io_text(),
             "compaction:idle,flush:none,validation:0,streaming:7"
         );
+        assert!(priorities.has_nice() && !Priorities::none().has_nice());
+        assert!(!Priorities::default().with_nice("0").unwrap().has_nice());
         let (nice, io) = (priorities.nice_text(), priorities.io_text());
         let again = Priorities::none().with_nice(&nice).unwrap().with_io(&io);
         assert_eq!(again, Some(priorities));

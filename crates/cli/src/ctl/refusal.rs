@@ -7,10 +7,7 @@ use super::values::count;
 /// Words behind the nice values: in how many threads they were left alone, and what to do. Empty where no value is above
 /// 0: those need no permission, and the counter tells of former ones.
 pub fn words(priorities: &Priorities, refused_threads: u64) -> String {
-    let text = priorities.nice_text();
-    let mut values = text.split(',').filter_map(|part| part.split_once(':'));
-    let lowers = values.any(|(_, value)| !["none", "0"].contains(&value));
-    if refused_threads == 0 || !lowers {
+    if refused_threads == 0 || !priorities.has_nice() {
         return String::new();
     }
     let threads = count(refused_threads, "thread", "threads");

@@ -29,8 +29,8 @@ pub fn render(snapshot: &Snapshot, command: &str, width: u16) -> String {
         table.add_row([label.to_owned(), phrases.join("; ")]);
     }
     // What is normal is shown too, but not as a problem.
-    let (notes, problems): (Vec<_>, Vec<_>) = irregularities(snapshot)
-        .into_iter()
+    let (notes, problems): (Vec<_>, Vec<_>) = snapshot
+        .irregularities()
         .partition(|(counter, _)| counter.is_normal());
     let room_for_notes = IRREGULARITIES_SHOWN.saturating_sub(problems.len());
     for (name, counters, lines_max) in [
@@ -398,18 +398,6 @@ fn tax(snapshot: &Snapshot) -> Vec<String> {
         return Vec::new();
     }
     vec![tax_text(&tax), misses_text(&tax)]
-}
-
-/// Fallbacks and failures that happened, with their numbers. A refused nice value is none any more where no value could be
-/// refused now.
-fn irregularities(snapshot: &Snapshot) -> Vec<(Counter, u64)> {
-    let is_off = snapshot.switches.off.contains(Mechanism::Priority);
-    let priorities = snapshot.priorities().filter(|_| !is_off);
-    let is_refused = |count| priorities.is_some_and(|it| !refusal::words(&it, count).is_empty());
-    (snapshot.counters())
-        .filter(|(counter, value)| *value != 0 && counter.is_irregular())
-        .filter(|(counter, value)| *counter != Counter::PriorityRefused || is_refused(*value))
-        .collect()
 }
 
 /// A line for each of these counters, with its explanation; at most `lines_max`, and one about the rest.

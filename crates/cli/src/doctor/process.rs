@@ -510,7 +510,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
              COLDSTREAM_PROFILE={of_threads} (--profile {of_threads}) and restart the process"
         ));
     }
-    let refused = |status: &Snapshot| status.get(Counter::PriorityRefused) > 0;
+    let refused = |status: &Snapshot| status.nice_refused_threads() > 0;
     if process.status.as_ref().is_some_and(refused) {
         advice.push(
             "Coldstream does not change nice values of background threads, because the process \

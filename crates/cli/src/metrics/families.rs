@@ -157,6 +157,7 @@ pub fn of(survey: &Survey) -> Vec<Family> {
         unreadable(survey),
         information(processes),
         switches(processes),
+        nice_refused(processes),
     ];
     families.extend(
         HISTOGRAMS
@@ -423,6 +424,21 @@ fn switches(processes: &[Surveyed]) -> Family {
         kind: Kind::Gauge,
         help: "1 where a mechanism is on, 0 where `coldstream ctl` switched it off.".to_owned(),
         samples,
+    }
+}
+
+/// Beside `priority_refused`, which tells of former refusals, too.
+fn nice_refused(processes: &[Surveyed]) -> Family {
+    Family {
+        name: "nice_refused_threads".to_owned(),
+        kind: Kind::Gauge,
+        help: "Threads whose nice value is left alone because the process could not restore it. 0 once no nice value is \
+               wanted any more."
+            .to_owned(),
+        samples: each(processes, |process| {
+            let threads = process.snapshot.nice_refused_threads();
+            vec![plain_sample("", Value::Whole(threads))]
+        }),
     }
 }
 

@@ -299,8 +299,8 @@ fn handover(snapshot: &Snapshot) -> Handover {
 }
 
 fn problems(snapshot: &Snapshot) -> Vec<Problem> {
-    let counters =
-        (snapshot.counters()).filter(|&(counter, count)| count > 0 && counter.is_problem());
+    let counters = snapshot.irregularities();
+    let counters = counters.filter(|(counter, _)| counter.is_problem());
     let problems = counters.map(|(counter, count)| Problem {
         counter: counter.name().to_owned(),
         count,
@@ -314,9 +314,9 @@ pub mod tests {
     use std::sync::atomic::AtomicU64;
     use std::time::{Duration, Instant};
 
-    use coldstream_control::{Header, PAGE_WORDS, PageView, Phase};
+    use coldstream_control::{Header, PAGE_WORDS, PageView, Phase, Switches};
     use coldstream_host::survey::Survey;
-    use coldstream_policy::{IoModeSetting, Profile};
+    use coldstream_policy::{IoModeSetting, Priorities, Profile};
 
     use super::*;
 
@@ -413,6 +413,23 @@ pub mod tests {
         assert_eq!(process.problems.len(), 1);
         let json = serde_json::to_string(&model).unwrap();
         assert_eq!(serde_json::from_str::<Model>(&json).unwrap(), model);
+    }
+
+    #[test]
+    fn a_nice_value_that_was_refused_is_no_problem_once_none_is_wanted() {
+        let problems_with = |nice: &str| {
+            let priorities = Priorities::default().with_nice(nice).unwrap();
+            let surveyed = surveyed_page(7, 1, |page| {
+                page.set(Counter::PriorityRefused, 3);
+                page.put_switches(&Switches {
+                    priorities_bits: priorities.to_bits(),
+                    ..page.switches()
+                });
+            });
+            problems(&surveyed.snapshot)
+        };
+        assert_eq!(problems_with("10").len(), 1);
+        assert_eq!(problems_with("0"), []);
     }
 
     #[test]
