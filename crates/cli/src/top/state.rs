@@ -230,7 +230,8 @@ mod tests {
         let wide = view::text(&model(&[7]), &State::default(), 120);
         for words in [
             "by process id · 1 process",
-            "mariadbd        1 ms      1.6   4.1/- %       80.0 MiB/s",
+            "mariadbd        1.0 ms    1.6   4.1/- %       80.0 MiB/s",
+            "p50 under 128 µs, p99 under 1.0 ms",
             "1.6 times as slow in compaction (1.5 to 1.7): p99 1.6 ms, at rest 1.0 ms (in the last 10 min)",
             "misses      reads that missed the page cache: 4.06 % in compaction, none sampled at rest",
             "300 MiB     writes",

@@ -10,7 +10,7 @@ use ratatui::widgets::{Cell, Paragraph, Row, Table, Widget, Wrap};
 
 use super::model::{Flow, Model, Process};
 use super::state::{Sort, State};
-use crate::ctl::values::{count, duration, misses_text, tax_text, thousands};
+use crate::ctl::values::{count, fine_duration, misses_text, tax_text, thousands};
 
 const MIB: f64 = 1048576.0;
 /// A width at which no column is left out, and several names fit into the last one.
@@ -57,7 +57,7 @@ const COLUMNS: [Column; 12] = [
         title: "FG P99",
         width: 9,
         rank: 1,
-        text: |process| below(process.foreground.p99_below_ns),
+        text: |process| under(process.foreground.p99_below_ns),
     },
     Column {
         title: "TAX",
@@ -268,10 +268,10 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
         "foreground",
         match foreground.p50_below_ns {
             Some(_) => format!(
-                "{:.0} device reads/s timed; p50 below {}, p99 below {}",
+                "{:.0} device reads/s timed; p50 under {}, p99 under {}",
                 foreground.timed_per_second,
-                below(foreground.p50_below_ns),
-                below(foreground.p99_below_ns)
+                under(foreground.p50_below_ns),
+                under(foreground.p99_below_ns)
             ),
             None => "no device read was timed in this interval".to_owned(),
         },
@@ -443,8 +443,8 @@ fn by(process: &Process) -> &'static str {
     }
 }
 
-fn below(ns: Option<u64>) -> String {
-    ns.map_or("-".to_owned(), duration)
+fn under(ns: Option<u64>) -> String {
+    ns.map_or("-".to_owned(), fine_duration)
 }
 
 fn percent(value: Option<f64>) -> String {
