@@ -226,6 +226,31 @@ mod tests {
     }
 
     #[test]
+    fn the_first_line_is_whole_at_eighty_columns() {
+        let mut model = model(&(1..=100).collect::<Vec<_>>());
+        model.memory_stall_percent = Some(100.0);
+        let mut state = State {
+            sort: Sort::Written,
+            ..State::default()
+        };
+        let text = view::text(&model, &state, 80);
+        assert_eq!(
+            text.lines().next(),
+            Some("coldstream top  by background writes · 100 processes · memory stall 100 %")
+        );
+        // What is rare goes on below.
+        model.unreadable = vec![String::new(); 12];
+        state.is_paused = true;
+        let text = view::text(&model, &state, 80);
+        let words = text.split("PID").next().unwrap_or_default();
+        let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(
+            words,
+            "coldstream top PAUSED by background writes · 100 processes · 12 unreadable pages · memory stall 100 %"
+        );
+    }
+
+    #[test]
     fn screens_wide_narrow_empty_and_full() {
         let wide = view::text(&model(&[7]), &State::default(), 120);
         for words in [

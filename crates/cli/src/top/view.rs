@@ -117,14 +117,15 @@ pub fn draw(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
     let rows = u16::try_from(model.processes.len()).unwrap_or(u16::MAX);
     let chosen = state.chosen(model);
     let details = chosen.map_or(Vec::new(), |process| details(process, area.width));
+    let heading = wrapped(heading(model, state), area.width.into());
     let [head, list, detail, foot] = Layout::vertical([
-        Constraint::Length(1),
+        Constraint::Length(u16::try_from(heading.len()).unwrap_or(u16::MAX)),
         Constraint::Length(rows.saturating_add(1).max(2).min(area.height / 2)),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(area);
-    Paragraph::new(heading(model, state)).render(head, buffer);
+    Paragraph::new(heading).render(head, buffer);
     if model.processes.is_empty() {
         let text = "No process that you may see has opened an SSTable under Coldstream.";
         Paragraph::new(text)
@@ -146,9 +147,7 @@ fn heading(model: &Model, state: &State) -> Line<'static> {
         words.push(count(pages, "unreadable page", "unreadable pages"));
     }
     if let Some(stall) = model.memory_stall_percent {
-        words.push(format!(
-            "threads waited for memory {stall:.0} % of the time"
-        ));
+        words.push(format!("memory stall {stall:.0} %"));
     }
     let mut spans = vec![Span::from("coldstream top").bold()];
     if state.is_paused {
