@@ -11,6 +11,7 @@ mod attach_config;
 mod configuration_file;
 mod copy;
 mod ctl;
+mod descriptors;
 mod doctor;
 mod exit;
 mod lab;

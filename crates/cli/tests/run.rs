@@ -22,6 +22,25 @@ fn the_exit_code_is_the_programs_own() {
 }
 
 #[test]
+fn a_small_limit_of_open_files_is_warned_of() {
+    let scene = Scene::new();
+    for (limit, is_warned_of) in [(512, true), (1024, false)] {
+        let mut shell = Command::new("sh");
+        shell
+            .args([
+                "-c",
+                &format!("ulimit -n {limit}; exec \"$0\" run -- echo out"),
+            ])
+            .arg(env!("CARGO_BIN_EXE_coldstream"))
+            .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+        let (code, stdout, stderr) = outcome(&mut shell);
+        assert_eq!((code, stdout.as_str()), (0, "out\n"), "{stderr}");
+        let words = "the program may open 512 files only, and Coldstream takes 64 of them at most";
+        assert_eq!(stderr.contains(words), is_warned_of, "{stderr}");
+    }
+}
+
+#[test]
 fn a_signal_ends_the_program_itself() {
     use std::os::unix::process::ExitStatusExt;
     let scene = Scene::new();

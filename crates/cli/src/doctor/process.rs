@@ -22,6 +22,7 @@ use super::loading::how_to_load;
 use super::log;
 use super::paths;
 use crate::ctl::values::count;
+use crate::descriptors;
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
@@ -555,16 +556,12 @@ fn replaced_library(process: &Process, library: &Path) -> String {
     }
 }
 
-/// What to do about a limit of open files under which Coldstream lacked descriptors, or may lack them. It takes an
-/// eighth of the limit (`engine/core/private_descriptors.rs`).
+/// What to do about a limit of open files under which Coldstream lacked descriptors, or may lack them.
 fn descriptor_advice(limit: u64, open_sstables: usize, refused: u64) -> Option<String> {
-    const SHARE: u64 = 8;
-    const SHARE_MAX: u64 = 8192;
-    const LIMIT_MIN: u64 = 256;
     // Two while a background thread reads it.
     let needed = 2 * open_sstables as u64;
-    let share = if limit < LIMIT_MIN { 0 } else { limit / SHARE };
-    if share >= SHARE_MAX || needed <= share && refused == 0 {
+    let share = descriptors::share_of(limit);
+    if share == descriptors::SHARE_MAX || needed <= share && refused == 0 {
         return None;
     }
     let why = match refused {

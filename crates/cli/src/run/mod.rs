@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use coldstream_io::signals;
+use coldstream_io::sys::process::descriptor_limit;
 use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
 pub use elf::is_go;
@@ -22,7 +23,7 @@ pub use settings::{did_you_mean, is_unknown_variable};
 
 use crate::exit::{Exit, failure};
 use crate::unit::Root;
-use crate::{library, output};
+use crate::{descriptors, library, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -119,6 +120,9 @@ fn preload(
             output::say(&format!(
                 "the filter of system calls kills for {killing}. The library does without. event=avoid"
             ));
+        }
+        if let Some(warning) = descriptors::warning(descriptor_limit()) {
+            output::say(&warning);
         }
         if elf::is_go(interpreters.last().map_or(program, |it| it)) {
             output::say(&format!(
