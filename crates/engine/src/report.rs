@@ -3,6 +3,7 @@
 //! A line has at most two sentences. `key=value` pairs follow, for log shippers; `event` names the
 //! line. Nothing here allocates.
 
+use crate::core::status_page::StatusPage;
 use crate::core::text::Text;
 use crate::settings::Settings;
 use coldstream_control::PageView;
@@ -14,13 +15,14 @@ use std::fmt::Display;
 use std::io::Write;
 
 /// Logs the I/O mode of background reads, once a process.
-pub fn log_reads(settings: &Settings, io_mode: IoMode) {
+pub fn log_reads(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
         line,
-        "background reads {}. event=reads io_mode={} setting={} profile={}",
+        "background reads {}.{} event=reads io_mode={} setting={} profile={}",
         effect(io_mode),
+        lack_of_page(status),
         io_mode.name(),
         config.reads.name(),
         config.profile.name(),
@@ -38,18 +40,28 @@ pub fn log_reads(settings: &Settings, io_mode: IoMode) {
 }
 
 /// Logs the I/O mode of background writes, once a process.
-pub fn log_writes(settings: &Settings, io_mode: IoMode) {
+pub fn log_writes(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
         line,
-        "background writes {}. event=writes io_mode={} setting={} profile={}",
+        "background writes {}.{} event=writes io_mode={} setting={} profile={}",
         effect(io_mode),
+        lack_of_page(status),
         io_mode.name(),
         config.writes.name(),
         config.profile.name(),
     );
     finish_line(settings, line);
+}
+
+/// A second sentence where `coldstream ctl` does not find this process. It has no line of its own: what opens the first
+/// SSTable may be the foreground, and that never waits for a log.
+fn lack_of_page(status: &StatusPage) -> &'static str {
+    match status.is_private() {
+        true => " No status page could be made in /dev/shm.",
+        false => "",
+    }
 }
 
 /// What an I/O mode does to the page cache.

@@ -9,7 +9,7 @@ use coldstream_io::lock::FutexLock;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::{file, process};
 use std::io::Write;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 /// The page of this process; all-zero memory has none.
 #[repr(C)]
@@ -21,6 +21,8 @@ pub struct StatusPage {
     namespace: AtomicU64,
     /// The user that made the page. The process may have another one by now.
     user: AtomicU32,
+    /// Whether no file could be made, so that no other process finds the page.
+    is_private: AtomicBool,
 }
 
 impl StatusPage {
@@ -30,8 +32,17 @@ impl StatusPage {
         self.namespace.store(namespace.0, Ordering::Relaxed);
         self.user.store(user, Ordering::Relaxed);
         let mut memory = self.memory.lock();
-        *memory = create_page(settings, &self.address());
+        let address = self.address();
+        let shared = create_shared(&address);
+        self.is_private.store(shared.is_none(), Ordering::Relaxed);
+        let page = shared.or_else(|| SharedPage::anonymous().ok());
+        *memory = page.and_then(|page| begin(page, settings));
         memory.is_some()
+    }
+
+    /// Whether no other process finds the page: no file could be made for it.
+    pub fn is_private(&self) -> bool {
+        self.is_private.load(Ordering::Relaxed)
     }
 
     /// Makes the page visible to all threads.
@@ -112,19 +123,18 @@ fn own_namespace() -> PidNamespace {
     stamp.map_or(PidNamespace::INITIAL, |stamp| PidNamespace(stamp.inode))
 }
 
-/// Makes this process's status page; a private one if it cannot be shared.
-fn create_page(settings: &Settings, address: &PageAddress) -> Option<PageView<'static>> {
+fn create_shared(address: &PageAddress) -> Option<SharedPage> {
     let process_id = process::process_id();
     let (directory, path) = (address.directory(), address.page_of(process_id as u32));
-    let page = match (directory.as_c_str(), path.as_c_str()) {
-        (Some(directory), Some(path)) => SharedPage::create(directory, path).ok(),
-        _ => None,
-    };
-    let page = page.or_else(|| SharedPage::anonymous().ok())?;
+    SharedPage::create(directory.as_c_str()?, path.as_c_str()?).ok()
+}
+
+/// Writes what does not change on this process's page.
+fn begin(page: SharedPage, settings: &Settings) -> Option<PageView<'static>> {
     let view = PageView::new(page.words()).ok()?;
     let config = &settings.config;
     view.initialise(&Header {
-        pid: process_id as u32,
+        pid: process::process_id() as u32,
         // 0 is unknown (`control/snapshot.rs: snapshot_of`).
         start_time_ticks: own_start_time().unwrap_or(0),
         profile: config.profile,

@@ -164,7 +164,7 @@ impl Reads {
             page.set_in_force(choice.io_mode());
         }
         if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
-            report::log_reads(settings, choice.io_mode());
+            report::log_reads(settings, choice.io_mode(), &core.status);
         }
         Ok((stamp, choice))
     }

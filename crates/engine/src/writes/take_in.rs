@@ -198,7 +198,7 @@ impl StagedFiles {
         // The log may be on a slow device.
         drop(staged);
         if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
-            report::log_writes(opening.settings, io_mode);
+            report::log_writes(opening.settings, io_mode, &core.status);
         }
     }
 
