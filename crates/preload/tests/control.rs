@@ -6,6 +6,7 @@ mod subject;
 /// Modules of this suite, in the folder of its name.
 mod control {
     pub mod database;
+    pub mod heat;
     pub mod idle;
     pub mod pacing;
     pub mod pages;
@@ -14,7 +15,7 @@ mod control {
     pub mod tables;
 }
 
-use control::{idle, pacing, phases, priorities, tables};
+use control::{heat, idle, pacing, phases, priorities, tables};
 
 /// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
@@ -25,6 +26,7 @@ fn subject_entry() {
         Some("writes and pauses") => idle::write(),
         Some("reads and pauses") => idle::read(),
         Some("maps and pauses") => idle::map(),
+        Some("reads far apart") => heat::run(),
         Some("compacts and reads") => pacing::run(),
         Some("reads in phases") => phases::run(),
         Some("makes a thread") => priorities::run(),

@@ -1,9 +1,11 @@
 //! The handover between mapped SSTables, with real LevelDB. After a compaction the blocks of hot keys are in the
 //! page cache, and few others are.
 
+use coldstream_control::Counter;
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
+use coldstream_testkit::status_client::StatusClient;
 use coldstream_testkit::{residency, tools};
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -86,11 +88,17 @@ fn compacted(handover: &str) -> Option<Found> {
         .with("COLDSTREAM_HANDOVER", handover)
         .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
         .with("COLDSTREAM_READAHEAD", "scans-and-mapped");
-    Program::new(&program)
+    let mut running = Program::new(&program)
         .argument(&database)
         .arguments([KEYS, STRIDE, REST_SECONDS].map(|number| number.to_string()))
-        .run_with(&preload)
-        .well();
+        .start_with(&preload);
+    let client = StatusClient::of(running.process_id());
+    let takes_heat = handover == "on";
+    if takes_heat {
+        running.wait_until(|| client.get(Counter::MappedLooks) > 0);
+    }
+    running.end().well();
+    assert_eq!(client.get(Counter::MappedLooks) > 0, takes_heat);
     let found = find(&database);
     println!("{handover}: {found:?}");
     println!("{}", std::fs::read_to_string(&log).unwrap_or_default());

@@ -240,7 +240,11 @@ pub fn compacted(case: &Case<'_>, program: &Path, directory: &Path, handover: &s
     let log = directory.join("log");
     let _ = std::fs::remove_dir_all(&database);
     case.load(program, &database);
-    run_logged(&case.compaction(program, &database), handover, &log);
+    let log = run_logged(&case.compaction(program, &database), handover, &log);
+    if case.read == CACHED {
+        let is_counted = log.text.contains(" handover_block_cache_bytes=");
+        assert_eq!(is_counted, handover == "on", "{}", log.text);
+    }
     let found = case.find(&database);
     println!("{handover}: {found:?}");
     found
