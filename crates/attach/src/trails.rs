@@ -53,11 +53,12 @@ impl Trail {
         let is_in_order = end.is_none_or(|end| {
             pages.end >= end && pages.start + 1 >= end && pages.start <= end + GAP_PAGES
         });
-        self.in_order = if is_in_order {
-            self.in_order.saturating_add(1)
-        } else {
-            0
-        };
+        if !is_in_order {
+            self.in_order = 0;
+        } else if end != Some(pages.end) {
+            // Lookups read a page of the index again and again. That is no progress.
+            self.in_order = self.in_order.saturating_add(1);
+        }
     }
 }
 
@@ -205,6 +206,23 @@ mod tests {
         assert_eq!(trails.read(1, FILE, 9, &(501..502), 0), compaction(None));
         trails.show(FILE, 9, false, 0);
         assert_eq!(trails.read(1, FILE, 9, &(600..601), 0), Reader::Foreground);
+    }
+
+    #[test]
+    fn a_page_that_is_read_again_and_again_is_not_read_in_order() {
+        let mut trails = Trails::default();
+        for _ in 0..2 * IN_ORDER_MIN {
+            let index = trails.read(1, FILE, 9, &(70..71), 0);
+            assert_eq!(index, Reader::Foreground);
+        }
+        // Small blocks, two of them in each page.
+        let mut scan = |page| trails.read(1, FILE, 8, &(page..page + 1), 0);
+        for page in [0, 0, 1, 1, 2, 2] {
+            assert_eq!(scan(page), Reader::Foreground);
+        }
+        for page in [3, 3, 4] {
+            assert_eq!(scan(page), Reader::InOrder);
+        }
     }
 
     #[test]
