@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use coldstream_control::{PidNamespace, Snapshot};
 use coldstream_host::status_page::{self, StatusPageError};
 use coldstream_host::survey::{self, Survey};
 use coldstream_host::{process, user_name};
-use coldstream_policy::Profile;
+use coldstream_policy::{FileKind, Profile};
 
 pub use coldstream_host::process::{command_line, id_in_container, is_own_user, started, user};
 pub use coldstream_host::status_page::{Status, status};
@@ -32,6 +32,17 @@ pub fn sstables(files: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
 /// follows reads by calls: it has nothing to do.
 pub fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -> bool {
     !mapped.is_empty() && open.is_subset(mapped)
+}
+
+/// Whether all SSTables that a process has open are LevelDB's. Its compactions neither have a thread with a name nor give
+/// advice: `coldstream attach` cannot tell them from readers.
+pub fn are_all_of_leveldb(open: &BTreeSet<PathBuf>) -> bool {
+    !open.is_empty() && open.iter().all(|path| is_of_leveldb(path))
+}
+
+/// Whether LevelDB names its SSTables so.
+pub fn is_of_leveldb(path: &Path) -> bool {
+    Profile::Auto.kind_of_file(path.as_os_str().as_bytes()) == FileKind::LevelDbSsTable
 }
 
 /// The process ids of one argument: `"$(pgrep NAME)"` may hold several.

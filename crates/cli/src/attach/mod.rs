@@ -86,10 +86,11 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         if are_named && process::user(pid).is_none() {
             return Err(processes::no_such_process(pid));
         }
-        if maps_all_sstables(pid) {
+        if let Some(reason) = nothing_to_do(pid) {
             // Nothing can be done for it, though its status would say that all is on.
             if are_named {
-                return Err(reads_by_mappings(pid));
+                let message = format!("process {pid} {reason}: see `coldstream doctor {pid}`");
+                return Err(failure(Exit::NotFound, message));
             }
             continue;
         }
@@ -260,27 +261,27 @@ fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
     }
 }
 
-fn reads_by_mappings(pid: u32) -> anyhow::Error {
-    let message = format!(
-        "process {pid} reads its SSTables through mmap, and attach does not see such reads: see `coldstream doctor {pid}`"
-    );
-    failure(Exit::NotFound, message)
+/// Why following it would have no effect. None if its mappings and descriptors cannot be read.
+fn nothing_to_do(pid: u32) -> Option<&'static str> {
+    let mapped = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
+    let open = processes::sstables(process::open_files(pid).unwrap_or_default());
+    if processes::maps_all_sstables(&open, &processes::sstables(mapped)) {
+        return Some("reads its SSTables through mmap, and attach does not see such reads");
+    }
+    (!has_named_thread(pid) && processes::are_all_of_leveldb(&open)).then_some(
+        "has SSTables of LevelDB only, and attach cannot tell its compactions from readers",
+    )
 }
 
-/// Whether it maps all SSTables that it has open. `false` if its mappings cannot be read.
-fn maps_all_sstables(pid: u32) -> bool {
-    let mapped = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
-    let open = process::open_files(pid).unwrap_or_default();
-    processes::maps_all_sstables(&processes::sstables(open), &processes::sstables(mapped))
+/// Whether any of its threads has the name of a background thread.
+fn has_named_thread(pid: u32) -> bool {
+    let mut threads = process::threads(pid).into_iter();
+    threads.any(|it| Profile::Auto.role_of_thread(&it.name) != Role::Foreground)
 }
 
 /// By names, where any thread of any process has one.
 fn recognition(attached: &[Attached]) -> Recognition {
-    let mut threads = attached
-        .iter()
-        .flat_map(|process| process::threads(process.pid()));
-    let has_name = threads.any(|it| Profile::Auto.role_of_thread(&it.name) != Role::Foreground);
-    if has_name {
+    if attached.iter().any(|it| has_named_thread(it.pid())) {
         Recognition::Names
     } else {
         Recognition::Advice

@@ -12,7 +12,7 @@ use coldstream_host::process::{self, Mappings, Thread};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
 use coldstream_host::user_name;
-use coldstream_policy::{AvoidedCalls, FileKind, Profile, Role};
+use coldstream_policy::{AvoidedCalls, Profile, Role};
 use serde::Serialize;
 
 use super::cassandra;
@@ -137,6 +137,15 @@ impl Process {
 
     fn maps_all_sstables(&self) -> bool {
         processes::maps_all_sstables(&self.open_sstables, &self.mapped_sstables)
+    }
+
+    /// Why `coldstream attach` has nothing to do for it.
+    fn refused_by_attach(&self) -> Option<&'static str> {
+        if self.maps_all_sstables() {
+            return Some("it does not see reads through mmap");
+        }
+        (self.background_threads.is_empty() && processes::are_all_of_leveldb(&self.open_sstables))
+            .then_some("it cannot tell LevelDB's compactions from readers")
     }
 }
 
@@ -391,7 +400,7 @@ const LESS_FROM_OUTSIDE: &str = "no pacing, priorities only by --priority, and o
 
 /// What can be done without a restart: `coldstream attach` follows SSTables that are open and not all mapped.
 fn or_from_outside(process: &Process) -> String {
-    if process.open_sstables.is_empty() || process.maps_all_sstables() {
+    if process.open_sstables.is_empty() || process.refused_by_attach().is_some() {
         return String::new();
     }
     format!(
@@ -404,16 +413,17 @@ fn or_from_outside(process: &Process) -> String {
 fn advice_without_library(process: &Process) -> Option<String> {
     match (process.is_go, process.is_static) {
         (true, _) => Some(unseen(process)),
-        (false, true) if process.maps_all_sstables() => Some(
-            "nothing helps here: the program is static, so no library can be preloaded, and `coldstream attach` does \
-             not see reads through mmap"
-                .to_owned(),
-        ),
-        (false, true) => Some(format!(
-            "the program is static, so no library can be preloaded: {}. Whoever builds it on RocksDB can link the \
-             plugin instead",
-            from_outside(process)
-        )),
+        (false, true) => Some(match process.refused_by_attach() {
+            Some(reason) => format!(
+                "nothing helps here: the program is static, so no library can be preloaded. `coldstream attach` is of no \
+                 use: {reason}"
+            ),
+            None => format!(
+                "the program is static, so no library can be preloaded: {}. Whoever builds it on RocksDB can link the \
+                 plugin instead",
+                from_outside(process)
+            ),
+        }),
         (false, false) => None,
     }
 }
@@ -425,10 +435,11 @@ fn from_outside(process: &Process) -> String {
 
 /// What to do about a Go program, with the library or without.
 fn unseen(process: &Process) -> String {
-    if process.maps_all_sstables() {
-        return "nothing helps here: the program is written in Go and reads its SSTables through mmap, as Badger does. \
-                Neither the library nor `coldstream attach` sees such reads"
-            .to_owned();
+    if let Some(reason) = process.refused_by_attach() {
+        return format!(
+            "nothing helps here: the program is written in Go, and no library sees what Go reads and writes. \
+             `coldstream attach` is of no use: {reason}"
+        );
     }
     format!(
         "the program is written in Go, and no library sees what Go reads and writes: {}. Beside Pebble it costs more \
@@ -649,13 +660,9 @@ fn why_idle(process: &Process) -> Option<String> {
 
 /// What to do about mapped SSTables. `looks` is how often the library has looked at them.
 fn advice_on_mapped(sstables: &BTreeSet<PathBuf>, looks: u64) -> Option<&'static str> {
-    let of_leveldb = |path: &PathBuf| {
-        let kind = Profile::Auto.kind_of_file(path.as_os_str().as_encoded_bytes());
-        kind == FileKind::LevelDbSsTable
-    };
     match sstables.first() {
         None => None,
-        Some(path) if of_leveldb(path) => (looks == 0).then_some(
+        Some(path) if processes::is_of_leveldb(path) => (looks == 0).then_some(
             "LevelDB reads its SSTables through mmap, and the kernel's readahead fills the page cache: unless \
              it mostly scans, set the device's read_ahead_kb to 8, or start it with `--readahead scans-and-mapped` \
              (COLDSTREAM_READAHEAD)",
@@ -682,7 +689,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_helps_a_program_that_no_library_reaches_and_that_maps_its_sstables() {
+    fn nothing_helps_a_program_that_neither_the_library_nor_attach_can_serve() {
         let mut process = examine(std::process::id(), Asked::ForIt).unwrap();
         let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect();
         for (is_go, is_static) in [(true, false), (true, true), (false, true)] {
@@ -695,6 +702,8 @@ mod tests {
                     &["/d/000005.sst"],
                     true,
                 ),
+                (&["/d/000005.ldb", "/d/000006.ldb"], &[], false),
+                (&["/d/000005.ldb", "/d/000006.sst"], &[], true),
                 (&[], &[], true),
             ] {
                 process.open_sstables = paths(open);

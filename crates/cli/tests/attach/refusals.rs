@@ -60,6 +60,25 @@ fn a_process_that_maps_all_its_open_sstables_is_not_followed() {
     refuses_mapped(shell);
 }
 
+/// goleveldb reads its SSTables by calls. No thread has a name, and none of its descriptors has advice.
+#[test]
+fn a_process_with_leveldbs_sstables_only_is_not_followed() {
+    let directory = directories::on_disk();
+    let sstable = directory.path().join("000005.ldb");
+    fs::write(&sstable, [7; PAGE]).unwrap();
+    let mut subject = Command::new("sleep")
+        .arg("infinity")
+        .stdin(File::open(&sstable).unwrap())
+        .spawn()
+        .unwrap();
+    let attach = ended(&["attach", &subject.id().to_string()]);
+    subject.kill().unwrap();
+    subject.wait().unwrap();
+    let stderr = String::from_utf8_lossy(&attach.stderr);
+    assert_eq!(attach.status.code(), Some(7), "{stderr}");
+    assert!(stderr.contains("LevelDB only"), "{stderr}");
+}
+
 fn refuses_mapped(mut subject: Command) {
     let Some(library) = tools::find_library("libm.so.6") else {
         return;
