@@ -13,9 +13,15 @@ use coldstream_io::sys::{file, process};
 use coldstream_policy::{DisplayBytes, IoMode, LogTarget};
 use std::fmt::Display;
 use std::io::Write;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Logs the I/O mode of background reads, once a process.
+/// Logs the I/O mode of background reads, each mode once a process. A probe that could not tell may be corrected by a
+/// later one, and filesystems differ.
 pub fn log_reads(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
+    static LOGGED: AtomicU32 = AtomicU32::new(0);
+    if !is_first(&LOGGED, io_mode) {
+        return;
+    }
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
@@ -39,8 +45,12 @@ pub fn log_reads(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
     finish_line(settings, line);
 }
 
-/// Logs the I/O mode of background writes, once a process.
+/// Logs the I/O mode of background writes, each mode once a process.
 pub fn log_writes(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
+    static LOGGED: AtomicU32 = AtomicU32::new(0);
+    if !is_first(&LOGGED, io_mode) {
+        return;
+    }
     let config = &settings.config;
     let mut line = start_line();
     let _ = write!(
@@ -53,6 +63,13 @@ pub fn log_writes(settings: &Settings, io_mode: IoMode, status: &StatusPage) {
         config.profile.name(),
     );
     finish_line(settings, line);
+}
+
+/// Whether nobody asked for this mode before. `asked` has a bit for each mode, and lies outside the wiped region: a forked
+/// child logs none again.
+fn is_first(asked: &AtomicU32, io_mode: IoMode) -> bool {
+    let bit = 1 << io_mode as u32;
+    asked.load(Ordering::Relaxed) & bit == 0 && asked.fetch_or(bit, Ordering::Relaxed) & bit == 0
 }
 
 /// A second sentence where `coldstream ctl` does not find this process. It has no line of its own: what opens the first
@@ -124,5 +141,19 @@ fn write_now(descriptor: i32, line: &Text<1024>) {
         without_signals_of_writes(|| {
             let _ = file::write(descriptor, line.as_bytes());
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mode_is_logged_once() {
+        let asked = AtomicU32::new(0);
+        assert!(is_first(&asked, IoMode::Direct));
+        assert!(!is_first(&asked, IoMode::Direct));
+        assert!(is_first(&asked, IoMode::DropBehind));
+        assert!(!is_first(&asked, IoMode::Direct) && !is_first(&asked, IoMode::DropBehind));
     }
 }

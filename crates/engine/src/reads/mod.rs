@@ -17,10 +17,6 @@ use coldstream_io::scan::{BufferCheck, Fallback, Outcome, ReadMode, Request};
 use coldstream_io::sys::file::{self, FileStamp};
 use filesystems::Filesystems;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Whether the I/O mode of reads was logged. Outside the wiped region: a forked child does not log it again.
-static MODE_LOGGED: AtomicBool = AtomicBool::new(false);
 
 /// All-zero memory has read nothing.
 #[repr(C)]
@@ -163,9 +159,7 @@ impl Reads {
         if let Some(page) = core.page() {
             page.set_in_force(choice.io_mode());
         }
-        if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
-            report::log_reads(settings, choice.io_mode(), &core.status);
-        }
+        report::log_reads(settings, choice.io_mode(), &core.status);
         Ok((stamp, choice))
     }
 

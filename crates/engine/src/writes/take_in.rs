@@ -22,7 +22,7 @@ use coldstream_io::probe;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Role, direct_writes_corrupt};
-use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::sync::atomic::{Ordering, fence};
 
 /// Flags of an opening that asks for what a staged file cannot give.
 const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
@@ -33,9 +33,6 @@ const UNSUPPORTED_FLAGS: i32 = libc::O_APPEND
     | O_TMPFILE_BIT;
 /// `O_TMPFILE` without the `O_DIRECTORY` that it includes.
 const O_TMPFILE_BIT: i32 = libc::O_TMPFILE & !libc::O_DIRECTORY;
-
-/// Whether the I/O mode of writes was logged. Outside the wiped region: a forked child does not log it again.
-static MODE_LOGGED: AtomicBool = AtomicBool::new(false);
 
 /// Whether a new file's heat is carried over from its inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -197,9 +194,7 @@ impl StagedFiles {
         let io_mode = staged.io_mode();
         // The log may be on a slow device.
         drop(staged);
-        if !MODE_LOGGED.swap(true, Ordering::Relaxed) {
-            report::log_writes(opening.settings, io_mode, &core.status);
-        }
+        report::log_writes(opening.settings, io_mode, &core.status);
     }
 
     fn free_slot(&self) -> Option<(usize, FutexGuard<'_, StagedFile>)> {
