@@ -11,7 +11,6 @@ mod attach_config;
 mod configuration_file;
 mod copy;
 mod ctl;
-mod descriptors;
 mod doctor;
 mod exit;
 mod lab;

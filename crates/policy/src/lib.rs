@@ -32,6 +32,7 @@ mod avoided_calls;
 pub mod background;
 mod bytes;
 mod config;
+pub mod descriptors;
 pub mod eviction;
 pub mod heat;
 mod io_mode;

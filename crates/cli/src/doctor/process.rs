@@ -12,7 +12,7 @@ use coldstream_host::process::{self, Mappings, Thread};
 use coldstream_host::status_page;
 use coldstream_host::survey::Surveyed;
 use coldstream_host::user_name;
-use coldstream_policy::{AvoidedCalls, Profile, Role};
+use coldstream_policy::{AvoidedCalls, Profile, Role, descriptors};
 use serde::Serialize;
 
 use super::cassandra;
@@ -22,7 +22,6 @@ use super::loading::how_to_load;
 use super::log;
 use super::paths;
 use crate::ctl::values::count;
-use crate::descriptors;
 use crate::exit::{self, Exit, failure};
 use crate::library;
 use crate::processes::{self, Status};
@@ -572,7 +571,7 @@ fn descriptor_advice(limit: u64, open_sstables: usize, refused: u64) -> Option<S
     // Two while a background thread reads it.
     let needed = 2 * open_sstables as u64;
     let share = descriptors::share_of(limit);
-    if share == descriptors::SHARE_MAX || needed <= share && refused == 0 {
+    if share == descriptors::MAX || needed <= share && refused == 0 {
         return None;
     }
     let why = match refused {

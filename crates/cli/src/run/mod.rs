@@ -3,6 +3,7 @@
 
 mod command;
 pub mod elf;
+mod few_descriptors;
 mod filter;
 pub mod jemalloc;
 pub mod log_file;
@@ -23,7 +24,7 @@ pub use settings::{did_you_mean, is_unknown_variable};
 
 use crate::exit::{Exit, failure};
 use crate::unit::Root;
-use crate::{descriptors, library, output};
+use crate::{library, output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -121,7 +122,7 @@ fn preload(
                 "the filter of system calls kills for {killing}. The library does without. event=avoid"
             ));
         }
-        if let Some(warning) = descriptors::warning(descriptor_limit()) {
+        if let Some(warning) = few_descriptors::warning(descriptor_limit()) {
             output::say(&warning);
         }
         if elf::is_go(interpreters.last().map_or(program, |it| it)) {

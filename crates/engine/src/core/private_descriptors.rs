@@ -4,14 +4,11 @@
 //! high numbers, are few, and there are none in a process that may open few files.
 
 use coldstream_io::sys::process;
+use coldstream_policy::descriptors;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// Private descriptors start at this number, or with the last eighth of a smaller limit.
+/// Private descriptors start at this number, or lower where the limit leaves too few above it.
 const LOWEST_NUMBER_MAX: u64 = 8192;
-/// Private descriptors are at most one in eight of those that the process may open.
-const LIMIT_SHARE: u64 = 8;
-/// A process that may open fewer gets no private descriptors at all.
-const LIMIT_MIN: u64 = 256;
 
 /// All-zero memory allows none.
 #[repr(C)]
@@ -28,12 +25,10 @@ impl PrivateDescriptors {
     }
 
     fn set_limits_of(&self, limit: u64) {
-        let most = (limit / LIMIT_SHARE).min(LOWEST_NUMBER_MAX);
+        let most = descriptors::share_of(limit);
         let lowest = (limit - most).min(LOWEST_NUMBER_MAX);
         self.lowest.store(lowest as i32, Ordering::Relaxed);
-        if limit >= LIMIT_MIN {
-            self.count_max.store(most as u32, Ordering::Relaxed);
-        }
+        self.count_max.store(most as u32, Ordering::Relaxed);
     }
 
     /// The lowest number of a private descriptor.
@@ -85,7 +80,7 @@ mod tests {
         assert_eq!(limits(1 << 20), (8192, 8192));
         assert_eq!(limits(1024), (896, 128));
         assert_eq!(limits(256), (224, 32));
-        assert_eq!(limits(255).1, 0);
+        assert_eq!(limits(255), (255, 0));
     }
 
     #[test]
