@@ -19,7 +19,7 @@ use coldstream_io::residency;
 use coldstream_io::shared::SharedPage;
 use coldstream_io::sys::process::futex_wake_shared;
 use coldstream_io::sys::sync_file_range;
-use coldstream_policy::heat::{Epochs, GROUP_WORDS, Heat, Touched};
+use coldstream_policy::heat::{Epochs, Heat, Touched};
 use coldstream_policy::{FileKind, IoMode, IoModeSetting, Priorities, Profile};
 use coldstream_sstable::Error;
 use rustix::process::{Resource, getrlimit};
@@ -72,6 +72,8 @@ pub struct Attached {
     epochs: Epochs,
     large_reads: LargeReads,
     warm_pages_max: usize,
+    /// As many as the memory of the database has.
+    pages_in_epoch: u64,
     page: Option<(SharedPage, PathBuf)>,
     mechanisms: Mechanisms,
     off: Mechanisms,
@@ -119,6 +121,7 @@ impl Attached {
             .map(|limit| limit.limit_bytes)
             .or_else(coldstream_io::sys::process::machine_memory_bytes);
         let warm_bytes = (memory.unwrap_or(0) / MEMORY_SHARE).min(WARM_BYTES_MAX);
+        let pages_in_epoch = memory.map_or(u64::MAX, |bytes| (bytes / PAGE_BYTES).max(1));
         let catalogue = Catalogue::of_process(pid)?;
         Ok(Self {
             pid,
@@ -132,6 +135,7 @@ impl Attached {
             epochs: Epochs::default(),
             large_reads: LargeReads::default(),
             warm_pages_max: (warm_bytes / PAGE_BYTES) as usize,
+            pages_in_epoch,
             page: None,
             mechanisms: Mechanisms::of(&MECHANISMS),
             off: Mechanisms::default(),
@@ -310,10 +314,9 @@ impl Attached {
     }
 
     fn heat_now(&self) -> Option<HeatNow<'_>> {
-        let pages = (self.heat.len() / GROUP_WORDS * (GROUP_WORDS - 1) * 8) as u64;
         Some(HeatNow {
             heat: Heat::new(&self.heat)?,
-            epoch: self.epochs.now(pages),
+            epoch: self.epochs.now(self.pages_in_epoch),
         })
     }
 
