@@ -199,6 +199,7 @@ demo: build ## RocksDB under load and compaction, without and with Coldstream (5
 	$(COLDSTREAM) lab rocksdb --quick --runs 4 --compaction-mib-per-second 60 --work-dir demo-report/work \
 	    --html demo-report/report.html --json-file demo-report/report.json \
 	    --svg demo-report/percentiles.svg
+	@echo 'All rows and notes: $(COLDSTREAM) lab report demo-report/report.json --all'
 
 lab: build ## The full laboratory on RocksDB; options in LAB_ARGS (hours)
 	@scripts/setup demo

@@ -168,9 +168,10 @@ fn print(arguments: &AttachArguments, plan: &Plan, backup: Option<&Path>) -> any
     }
     let then = plan.next.join(" && ");
     output::say(&match (plan.change.deed(), arguments.write) {
-        (Deed::None, _) if arguments.remove => {
-            format!("{path} has nothing of `coldstream attach-config`")
-        }
+        (Deed::None, _) if arguments.remove => match plan.change.path().exists() {
+            true => format!("{path} has nothing of `coldstream attach-config`"),
+            false => format!("{path} does not exist: nothing to remove"),
+        },
         (Deed::None, _) => format!("{path} is as wanted already"),
         (Deed::Delete, false) => format!("would delete {path}: repeat with --write"),
         (_, false) if arguments.remove => {

@@ -100,7 +100,14 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         .prefix(".coldstream-")
         .permissions(Permissions::from_mode(0o644))
         .tempfile_in(directory)
-        .with_context(what)?;
+        .with_context(|| match directory.is_dir() {
+            true => what(),
+            false => format!(
+                "{}: make the directory {} first",
+                what(),
+                directory.display()
+            ),
+        })?;
     file.write_all(text.as_bytes()).with_context(what)?;
     match file.persist(path) {
         Ok(_) => Ok(()),

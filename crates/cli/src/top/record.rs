@@ -21,8 +21,13 @@ impl Record {
     /// # Errors
     /// It exists, or cannot be made.
     pub fn create(path: &Path) -> anyhow::Result<Self> {
-        let file = File::create_new(path)
-            .with_context(|| format!("cannot record into {}", path.display()))?;
+        let file = File::create_new(path).with_context(|| {
+            let hint = match path.exists() {
+                true => ": name another file, or add one interval to it with --once",
+                false => "",
+            };
+            format!("cannot record into {}{hint}", path.display())
+        })?;
         let path = path.to_owned();
         Ok(Self { path, file })
     }

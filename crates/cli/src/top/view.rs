@@ -304,10 +304,10 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
     lines.push(mechanism(Mechanism::Eviction, eviction));
     let priority = &process.priority;
     let priority = format!(
-        "background threads: {:.2} processors used, {:.2} waited for; {}",
+        "background threads: {:.2} processors used, {:.2} waited for; given back {}",
         priority.run_per_second,
         priority.wait_per_second,
-        count(priority.releases, "release", "releases")
+        count(priority.releases, "time", "times")
     );
     lines.push(mechanism(Mechanism::Priority, priority));
     if let Some(memory) = &process.memory {

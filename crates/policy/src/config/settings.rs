@@ -166,7 +166,7 @@ settings! {
 
     /// Whether pages of a compaction's output are warmed for keys that were hot in its inputs.
     ///
-    /// It delays the publication of an SSTable: on average by 6 to 15 ms for RocksDB, 49 to 1,609 ms for Cassandra.
+    /// It delays the publication of an SSTable: on average by 6 to 15 ms for RocksDB, 49 to 1,064 ms for Cassandra.
     /// Only the background thread waits; reads go on with the old SSTables. Counting heat costs 13 ns
     /// for each read of an SSTable.
     handover: bool = true => {
@@ -200,7 +200,7 @@ settings! {
         values: Number { min: 1, max: 64, unit: "" },
     }
 
-    /// The longest delay of a publication by the handover.
+    /// The longest delay of a publication by one handover. An SSTable of Cassandra 6.0 has two.
     ///
     /// Half of it is for finding the ranges. What is not warm by then stays cold (`handover_cut_short`).
     handover_milliseconds: u32 = 2000 => {

@@ -40,8 +40,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub const EXAMPLES: &str = "\
 Examples:
-  coldstream ctl trial 4711
-  coldstream ctl trial 4711 --seconds 1200 --turns 4    # long turns: the page cache follows slowly
+  coldstream ctl trial 4711    # for a try: turns of 7.5 s
+  coldstream ctl trial 4711 --seconds 2400 --turns 4    # long turns: the page cache follows slowly
   coldstream ctl trial 4711 --only pacing --guard 3
   coldstream ctl trial 4711 --bound-ms 20 --json
 
@@ -210,7 +210,9 @@ fn outcome(report: &Report, trial: &Trial<'_>) -> anyhow::Result<()> {
             ))
         }
         Ended::Completed if report.verdict == Verdict::NoClearDifference => {
-            Err(failure(Exit::NoClearDifference, "no clear difference"))
+            let text = "no clear difference. Try longer turns: --seconds 2400 --turns 4. If it stays so, see \
+                        docs/troubleshooting.md";
+            Err(failure(Exit::NoClearDifference, text))
         }
         Ended::Completed => Ok(()),
     }
