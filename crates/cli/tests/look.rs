@@ -617,9 +617,11 @@ fn doctor_knows_a_library_that_was_renamed() {
         let (process, text) = doctor_of(&scene, program);
         assert_eq!(process["library"], old.to_str().unwrap());
         assert_eq!(process["library_is_replaced"], true);
-        for words in ["renamed or replaced after the start", "Restart the process"] {
-            assert!(text.contains(words), "{words} is not in {text}");
-        }
+        let words = match then {
+            "new" => "replaced after the start. Restart the process to use the new one",
+            _ => "which LD_PRELOAD names. Install the library before the next restart",
+        };
+        assert!(text.contains(words), "{words} is not in {text}");
     }
 }
 
@@ -648,11 +650,19 @@ fn doctor_knows_a_library_that_was_deleted() {
         let deleted = scene.path(name);
         fs::rename(&library, &deleted).unwrap();
         fs::remove_file(&deleted).unwrap();
-        let (process, text) = doctor_of(&scene, program);
+        let pid = program.id().to_string();
+        let (_, text, _) = outcome(scene.coldstream().args(["doctor", &pid]));
         assert!(text.contains("see `coldstream ctl status"), "{text}");
+        let words = format!(
+            "{} was deleted, and LD_PRELOAD names no file. Install the library before the next restart",
+            deleted.display()
+        );
+        assert!(text.contains(&words), "{words} is not in {text}");
+        fs::copy(kept, &library).unwrap();
+        let (process, text) = doctor_of(&scene, program);
         assert_eq!(process["library"], deleted.to_str().unwrap(), "{text}");
         assert_eq!(process["library_is_replaced"], true, "{text}");
-        let words = "deleted or replaced after the process started";
+        let words = "was replaced after the process started";
         assert!(text.contains(words), "{words} is not in {text}");
     }
 }

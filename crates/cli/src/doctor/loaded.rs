@@ -22,6 +22,8 @@ pub struct Loaded {
     pub is_replaced: bool,
     /// Where `LD_PRELOAD` names it, if another file or none is there.
     pub named_elsewhere: Option<PathBuf>,
+    /// Whether a file is where `LD_PRELOAD` names it. Where the caller may not look, nothing says that there is none.
+    pub restart_finds_it: bool,
 }
 
 /// The library in process `pid`; `has_page` if that has a status page mapped. A library under a name of its own is known
@@ -45,14 +47,17 @@ pub fn of(
             false => elf::check_library(&in_its_root(pid, path)).is_ok(),
         })
     })?;
-    let named_elsewhere = environment
+    let named = environment
         .library_asked_for()
-        .filter(|named| named.is_absolute() && named != path && !is_same(pid, named, path));
+        .filter(|named| named.is_absolute());
+    let restart_finds_it = is_there(pid, named.as_deref().unwrap_or(path));
+    let named_elsewhere = named.filter(|named| named != path && !is_same(pid, named, path));
     let is_replaced = mappings.is_replaced(name_of(path)) || named_elsewhere.is_some();
     Some(Loaded {
         path: path.clone(),
         is_replaced,
         named_elsewhere,
+        restart_finds_it,
     })
 }
 
@@ -95,19 +100,26 @@ fn in_its_root(pid: u32, path: &Path) -> PathBuf {
     proc_path(pid, "root").join(relative)
 }
 
+/// Whether a process finds a file at a path.
+fn is_there(pid: u32, path: &Path) -> bool {
+    let root = File::open(proc_path(pid, "root"));
+    root.map_or(true, |root| identity(&root, path).is_some())
+}
+
 /// Whether two paths are one file to a process. Where the caller may not look, nothing says that they are two.
 fn is_same(pid: u32, named: &Path, mapped: &Path) -> bool {
     let Ok(root) = File::open(proc_path(pid, "root")) else {
         return true;
     };
-    let identity = |path: &Path| {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let found =
-            rustix::fs::openat2(&root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT).ok()?;
-        let found = File::from(found).metadata().ok()?;
-        Some((found.dev(), found.ino()))
-    };
-    identity(mapped).is_none_or(|mapped| identity(named) == Some(mapped))
+    identity(&root, mapped).is_none_or(|mapped| identity(&root, named) == Some(mapped))
+}
+
+/// Device and inode of a file, if one is at this path below `root`.
+fn identity(root: &File, path: &Path) -> Option<(u64, u64)> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::openat2(root, path, flags, Mode::empty(), ResolveFlags::IN_ROOT);
+    let found = File::from(found.ok()?).metadata().ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 #[cfg(test)]

@@ -60,6 +60,9 @@ pub struct Process {
     /// Where `LD_PRELOAD` names the library, if another file or none is there.
     #[serde(skip)]
     pub library_named_elsewhere: Option<PathBuf>,
+    /// Whether a restart finds a file where `LD_PRELOAD` names the library.
+    #[serde(skip)]
+    pub restart_finds_library: bool,
     /// Whether `LD_PRELOAD` of its environment names the library.
     pub library_asked_for: bool,
     /// The C interface, if `LD_PRELOAD` of its environment names that.
@@ -204,6 +207,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         title: title::of(pid),
         library_is_replaced: loaded.as_ref().is_some_and(|it| it.is_replaced),
         library_named_elsewhere: loaded.as_ref().and_then(|it| it.named_elsewhere.clone()),
+        restart_finds_library: loaded.as_ref().is_some_and(|it| it.restart_finds_it),
         library: loaded.map(|it| it.path),
         is_attached,
         // A kernel thread has no mapping at all.
@@ -553,16 +557,25 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
 /// What to do about a library whose file is not the one that was loaded.
 fn replaced_library(process: &Process, library: &Path) -> String {
     let library = library.display();
-    match &process.library_named_elsewhere {
-        Some(named) => format!(
+    let install = "Install the library before the next restart: it would start without Coldstream";
+    let named = process.library_named_elsewhere.as_ref();
+    match (named, process.restart_finds_library) {
+        (Some(named), true) => format!(
             "the process runs {library}, and {}, which LD_PRELOAD names, is not that file: the library was renamed or \
              replaced after the start. Restart the process to use the new one",
             named.display()
         ),
-        None => format!(
-            "{library} was deleted or replaced after the process started, so the process runs the older one: restart \
-             it to use the new one"
+        (Some(named), false) => format!(
+            "the process runs {library}, and no file is at {}, which LD_PRELOAD names. {install}",
+            named.display()
         ),
+        (None, true) => format!(
+            "{library} was replaced after the process started, so the process runs the older one: restart it to use \
+             the new one"
+        ),
+        (None, false) => {
+            format!("{library} was deleted, and LD_PRELOAD names no file. {install}")
+        }
     }
 }
 
