@@ -432,6 +432,8 @@ fn a_refused_nice_value_is_said_in_the_answer() {
         assert_eq!(json[0]["nice_refused_threads"], refused);
         let said = set(&["nice=none"]);
         assert!(!said.contains("refused"), "{said}");
+        let json: serde_json::Value = serde_json::from_str(&set(&["nice=0", "--json"])).unwrap();
+        assert_eq!(json[0]["nice_refused_threads"], 0);
     }
     let _ = fs::remove_dir(coldstream_control::directory_path(UNPRIVILEGED));
 }

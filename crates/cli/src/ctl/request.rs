@@ -6,7 +6,7 @@
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use coldstream_control::{Counter, Mechanisms, Outcome, Snapshot, Switches};
+use coldstream_control::{Mechanisms, Outcome, Snapshot, Switches};
 use coldstream_host::process;
 use coldstream_host::status_page::{StatusPage, page_of};
 use rustix::fs::{FlockOperation, flock};
@@ -36,7 +36,7 @@ pub struct Desired {
 pub struct Answered {
     /// The switches now.
     pub switches: Switches,
-    /// Threads whose nice values were left alone.
+    /// Threads whose nice values were left alone; 0 while none is wanted.
     pub nice_refused_threads: u64,
     /// The time from the start of the command to the answer.
     pub time: Duration,
@@ -58,17 +58,18 @@ pub fn ask(
     let desired = change(&switches_to_come(&page, pid)?)?;
     let number = page.send_request(u64::from(desired.off.bits()), desired.priorities_bits);
     let outcome = wait(&page, pid, number, start)?;
-    let switches = page.view().switches();
     check(pid, outcome)?;
-    if switches.off != desired.off {
+    let snapshot = page.snapshot();
+    let snapshot = snapshot.map_err(|error| damaged(pid, &error.to_string()))?;
+    if snapshot.switches.off != desired.off {
         return Err(damaged(
             pid,
             "its switches are not those that it was asked for",
         ));
     }
     Ok(Answered {
-        switches,
-        nice_refused_threads: page.view().get(Counter::PriorityRefused),
+        switches: snapshot.switches,
+        nice_refused_threads: snapshot.nice_refused_threads(),
         time: start.elapsed(),
     })
 }

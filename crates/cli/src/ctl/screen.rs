@@ -327,7 +327,7 @@ fn priority(snapshot: &Snapshot) -> Vec<String> {
         && !switches.off.contains(Mechanism::Priority)
         && let Some(priorities) = snapshot.priorities()
     {
-        let refused = refusal::words(&priorities, snapshot.get(Counter::PriorityRefused));
+        let refused = refusal::words(snapshot.nice_refused_threads());
         row.add(format!(
             "nice {}{refused}",
             by_role(&priorities.nice_text())

@@ -63,9 +63,6 @@ struct Report {
     nice: String,
     io_priority: String,
     nice_refused_threads: u64,
-    /// About these threads, in words.
-    #[serde(skip)]
-    refusal: String,
     milliseconds: u128,
 }
 
@@ -297,7 +294,6 @@ impl Report {
             nice: priorities.nice_text(),
             io_priority: priorities.io_text(),
             nice_refused_threads: answered.nice_refused_threads,
-            refusal: refusal::words(&priorities, answered.nice_refused_threads),
             milliseconds: answered.time.as_millis(),
         }
     }
@@ -311,7 +307,9 @@ impl Report {
         let priorities = match self.on.contains(&Mechanism::Priority.name()) {
             true => format!(
                 "; nice {}{}; io-priority {}",
-                self.nice, self.refusal, self.io_priority
+                self.nice,
+                refusal::words(self.nice_refused_threads),
+                self.io_priority
             ),
             false => String::new(),
         };
