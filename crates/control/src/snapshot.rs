@@ -85,8 +85,8 @@ impl Snapshot {
         Priorities::from_bits(self.switches.priorities_bits)
     }
 
-    /// Threads whose nice value is left alone because it could not be restored. 0 where no value can be refused now: the
-    /// counter only grows, and tells of former ones.
+    /// Threads whose nice value was left alone since the start, because the process could not restore it; 0 while none is
+    /// wanted. The counter counts each thread once, and never falls.
     #[must_use]
     pub fn nice_refused_threads(&self) -> u64 {
         let is_off = self.switches.off.contains(Mechanism::Priority);

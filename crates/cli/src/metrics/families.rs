@@ -432,8 +432,8 @@ fn nice_refused(processes: &[Surveyed]) -> Family {
     Family {
         name: "nice_refused_threads".to_owned(),
         kind: Kind::Gauge,
-        help: "Threads whose nice value is left alone because the process could not restore it. 0 once no nice value is \
-               wanted any more."
+        help: "Threads whose nice value was left alone since the start, because the process could not restore it; 0 \
+               while none is wanted."
             .to_owned(),
         samples: each(processes, |process| {
             let threads = process.snapshot.nice_refused_threads();
