@@ -35,8 +35,26 @@ fn a_small_limit_of_open_files_is_warned_of() {
             .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
         let (code, stdout, stderr) = outcome(&mut shell);
         assert_eq!((code, stdout.as_str()), (0, "out\n"), "{stderr}");
-        let words = "the program may open 512 files only, and Coldstream takes 64 of them at most";
+        let words = "the program may open 512 files only. Coldstream takes 64 of them at most.";
         assert_eq!(stderr.contains(words), is_warned_of, "{stderr}");
+    }
+    // Java raises the soft limit.
+    let java = scene.file("java", "#!/bin/sh\necho out\n", 0o755);
+    for (program, is_warned_of) in [("echo", true), (java.to_str().unwrap(), false)] {
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-c", "ulimit -S -n 512; exec \"$0\" run -- \"$1\" out"])
+            .args([env!("CARGO_BIN_EXE_coldstream"), program])
+            .env("COLDSTREAM_LIBRARY", scene.path("libcoldstream.so"));
+        let (code, stdout, stderr) = outcome(&mut shell);
+        assert_eq!((code, stdout.as_str()), (0, "out\n"), "{stderr}");
+        let words = "512 files only, unless it raises that itself, as the JVM does.";
+        assert_eq!(stderr.contains(words), is_warned_of, "{stderr}");
+        assert_eq!(
+            stderr.contains("descriptor_limit"),
+            is_warned_of,
+            "{stderr}"
+        );
     }
 }
 

@@ -6,6 +6,14 @@ const SHARE: u64 = 8;
 pub const MAX: u64 = 8192;
 /// In a process that may open fewer it takes none: the application would miss them.
 const LIMIT_MIN: u64 = 256;
+/// The limit of most shells and services. A database with a smaller one has fewer than somebody means it to have.
+const LIMIT_USUAL: u64 = 1024;
+
+/// Whether a limit is to be warned of.
+#[must_use]
+pub const fn is_small(limit: u64) -> bool {
+    limit < LIMIT_USUAL
+}
 
 /// How many Coldstream takes at most where a process may open `limit`.
 #[must_use]

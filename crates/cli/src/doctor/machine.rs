@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use coldstream_host::cgroup::{self, MemoryLimit};
 use coldstream_host::{machine, mounts};
 use coldstream_io::scan;
-use coldstream_policy::direct_writes_corrupt;
+use coldstream_policy::{descriptors, direct_writes_corrupt};
 use serde::Serialize;
 
 use crate::library;
@@ -85,7 +85,7 @@ impl Machine {
 
 /// The advice about this shell's limit of open files. What will be started, and with how many SSTables, is not known.
 fn descriptor_advice(limit: u64) -> Option<String> {
-    (limit <= 1024).then(|| {
+    descriptors::is_small(limit).then(|| {
         format!(
             "a program started from this shell may open {limit} files only, and Coldstream opens up to two more for \
              each SSTable in use: raise the limit with `ulimit -n`"

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use coldstream_io::signals;
-use coldstream_io::sys::process::descriptor_limit;
+use coldstream_io::sys::process::{descriptor_limit, descriptor_limit_max};
 use coldstream_policy::{Config, DisplayBytes, LogTarget, Profile};
 
 pub use elf::is_go;
@@ -122,10 +122,17 @@ fn preload(
                 "the filter of system calls kills for {killing}. The library does without. event=avoid"
             ));
         }
-        if let Some(warning) = few_descriptors::warning(descriptor_limit()) {
+        let is_go = elf::is_go(interpreters.last().map_or(program, |it| it));
+        let is_java = config.profile == Profile::Cassandra
+            || program.file_name().is_some_and(|name| name == "java");
+        let limits = few_descriptors::Limits {
+            soft: descriptor_limit(),
+            hard: descriptor_limit_max(),
+        };
+        if let Some(warning) = few_descriptors::warning(limits, is_go || is_java) {
             output::say(&warning);
         }
-        if elf::is_go(interpreters.last().map_or(program, |it| it)) {
+        if is_go {
             output::say(&format!(
                 "{} is written in Go, whose own reads and writes no library sees. If its database is, too, as Pebble \
                  is, start it without, and follow it by `coldstream attach PID`. event=go",

@@ -139,22 +139,27 @@ pub fn set_thread_name(name: &CStr) {
 
 /// The soft limit of open descriptors. 1024 if the kernel does not say.
 pub fn descriptor_limit() -> u64 {
-    soft_limit(libc::RLIMIT_NOFILE as i32, 1024)
+    limits(libc::RLIMIT_NOFILE as i32, 1024).rlim_cur
+}
+
+/// The hard limit of open descriptors, up to which a process may raise the soft one. 1024 if the kernel does not say.
+pub fn descriptor_limit_max() -> u64 {
+    limits(libc::RLIMIT_NOFILE as i32, 1024).rlim_max
 }
 
 /// The soft limit of a file's size in bytes. No limit if the kernel does not say.
 pub fn file_size_limit() -> u64 {
-    soft_limit(libc::RLIMIT_FSIZE as i32, libc::RLIM_INFINITY)
+    limits(libc::RLIMIT_FSIZE as i32, libc::RLIM_INFINITY).rlim_cur
 }
 
 /// The soft limit of locked memory in bytes. 0 if the kernel does not say.
 pub fn locked_memory_limit() -> u64 {
-    soft_limit(libc::RLIMIT_MEMLOCK as i32, 0)
+    limits(libc::RLIMIT_MEMLOCK as i32, 0).rlim_cur
 }
 
-/// [`prlimit(2)`](https://man7.org/linux/man-pages/man2/getrlimit.2.html): a soft limit, `unknown` if the kernel does
+/// [`prlimit(2)`](https://man7.org/linux/man-pages/man2/getrlimit.2.html): both limits, `unknown` if the kernel does
 /// not say.
-fn soft_limit(resource: i32, unknown: u64) -> u64 {
+fn limits(resource: i32, unknown: u64) -> libc::rlimit {
     const THIS_PROCESS: usize = 0;
     let mut limit = libc::rlimit {
         rlim_cur: unknown,
@@ -167,5 +172,5 @@ fn soft_limit(resource: i32, unknown: u64) -> u64 {
             [THIS_PROCESS, resource as usize, 0, &raw mut limit as usize],
         )
     };
-    limit.rlim_cur
+    limit
 }
