@@ -75,8 +75,8 @@ fn is_first(asked: &AtomicU32, io_mode: IoMode) -> bool {
 /// A second sentence where `coldstream ctl` does not find this process. It has no line of its own: what opens the first
 /// SSTable may be the foreground, and that never waits for a log.
 fn lack_of_page(status: &StatusPage) -> &'static str {
-    match status.is_private() {
-        true => " No status page could be made in /dev/shm.",
+    match status.has_no_file() {
+        true => " No status page: /dev/shm cannot be written (docs/limits.md).",
         false => "",
     }
 }

@@ -5,7 +5,7 @@ use coldstream_testkit::directories::Filesystem;
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::{Preload, WRITE_WAYS};
 use coldstream_testkit::process::{Ended, Program};
-use coldstream_testkit::{directories, tools};
+use coldstream_testkit::{directories, files, tools};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -329,14 +329,20 @@ fn no_room_for_the_status_page() {
     if !probe.run().status.success() {
         return coldstream_testkit::skip("no mount namespace may be made");
     }
-    let ended = Program::new(program())
+    let writer = Program::new(program())
         .argument("fortified")
-        .argument(directory.path().join("000001.sst"))
-        .run_under(&launcher, &Preload::logging())
-        .well();
-    let said = String::from_utf8_lossy(&ended.stderr);
-    let words = "No status page could be made in /dev/shm. event=writes";
-    assert!(said.contains(words), "{said}");
+        .argument(directory.path().join("000001.sst"));
+    let sstable = directory.path().join("000002.sst");
+    files::create(&sstable, 1, 3_000_001);
+    std::thread::sleep(files::REST);
+    let reader = tools::compile("host.c", directory.path(), "host", &[]);
+    let reader = Program::new(&reader).argument("read").argument(&sstable);
+    for (program, line) in [(writer, "event=writes"), (reader, "event=reads")] {
+        let ended = program.run_under(&launcher, &Preload::logging()).well();
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let words = format!("No status page: /dev/shm cannot be written (docs/limits.md). {line}");
+        assert!(said.contains(&words), "{said}");
+    }
 }
 
 /// The process may make small files only (`ulimit -f`). The status page is larger, and so is the log.

@@ -22,7 +22,7 @@ pub struct StatusPage {
     /// The user that made the page. The process may have another one by now.
     user: AtomicU32,
     /// Whether no file could be made, so that no other process finds the page.
-    is_private: AtomicBool,
+    has_no_file: AtomicBool,
 }
 
 impl StatusPage {
@@ -34,15 +34,15 @@ impl StatusPage {
         let mut memory = self.memory.lock();
         let address = self.address();
         let shared = create_shared(&address);
-        self.is_private.store(shared.is_none(), Ordering::Relaxed);
+        self.has_no_file.store(shared.is_none(), Ordering::Relaxed);
         let page = shared.or_else(|| SharedPage::anonymous().ok());
-        *memory = page.and_then(|page| begin(page, settings));
+        *memory = page.and_then(|page| initialise(page, settings));
         memory.is_some()
     }
 
     /// Whether no other process finds the page: no file could be made for it.
-    pub fn is_private(&self) -> bool {
-        self.is_private.load(Ordering::Relaxed)
+    pub fn has_no_file(&self) -> bool {
+        self.has_no_file.load(Ordering::Relaxed)
     }
 
     /// Makes the page visible to all threads.
@@ -130,7 +130,7 @@ fn create_shared(address: &PageAddress) -> Option<SharedPage> {
 }
 
 /// Writes what does not change on this process's page.
-fn begin(page: SharedPage, settings: &Settings) -> Option<PageView<'static>> {
+fn initialise(page: SharedPage, settings: &Settings) -> Option<PageView<'static>> {
     let view = PageView::new(page.words()).ok()?;
     let config = &settings.config;
     view.initialise(&Header {
