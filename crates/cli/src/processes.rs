@@ -19,6 +19,9 @@ use crate::exit::{self, Exit, failure};
 /// The user that may look into all processes, unless it lacks capabilities.
 pub const ROOT: u32 = 0;
 
+/// No process has a larger id, whatever `kernel.pid_max` says (`PID_MAX_LIMIT`, `include/linux/threads.h`).
+const ID_MAX: u32 = 1 << 22;
+
 /// Those of some files that are SSTables.
 pub fn sstables(files: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     let is_sstable = |path: &PathBuf| {
@@ -104,7 +107,7 @@ fn id_of(word: &str) -> Result<u32, NotIds> {
     if !word.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err(NotIds::OtherWord);
     }
-    let id = word.parse().ok().filter(|id| *id > 0);
+    let id = word.parse().ok().filter(|id| (1..=ID_MAX).contains(id));
     id.ok_or(NotIds::NoProcess)
 }
 
@@ -264,11 +267,13 @@ mod tests {
         for (text, expected) in [
             ("7", Ok(vec![7])),
             ("7\n8", Ok(vec![7, 8])),
-            (" 007  4294967295 ", Ok(vec![7, u32::MAX])),
+            (" 007  4194304 ", Ok(vec![7, ID_MAX])),
             ("", Err(NotIds::Empty)),
             (" \n", Err(NotIds::Empty)),
             ("0", Err(NotIds::NoProcess)),
             ("7 0", Err(NotIds::NoProcess)),
+            ("4194305", Err(NotIds::NoProcess)),
+            ("4294967295", Err(NotIds::NoProcess)),
             ("4294967296", Err(NotIds::NoProcess)),
             ("+7", Err(NotIds::OtherWord)),
             ("-7", Err(NotIds::OtherWord)),

@@ -170,11 +170,11 @@ fn what_is_no_number_is_told_what_to_be() {
         (&["attach", ""], "no process id: did pgrep find nothing?"),
         (&["doctor", ""], "no process id: did pgrep find nothing?"),
         (
-            &["top", "4194305\n4194306"],
+            &["top", "4194304\n4194303"],
             "2 process ids are given: name one",
         ),
         (
-            &["ctl", "status", "4194305 4194306"],
+            &["ctl", "status", "4194304 4194303"],
             "2 process ids are given: name one",
         ),
         (
@@ -213,9 +213,9 @@ fn one_argument_may_hold_several_processes() {
     let scene = Scene::new();
     for command in [&["ctl", "off"][..], &["doctor"]] {
         let (code, stdout, stderr) =
-            outcome(scene.coldstream().args(command).arg("4194305\n4194306"));
+            outcome(scene.coldstream().args(command).arg("4194304\n4194303"));
         assert_eq!((code, stdout.as_str()), (7, ""), "{stderr}");
-        for pid in ["4194305", "4194306"] {
+        for pid in ["4194304", "4194303"] {
             let words = format!("there is no process {pid}");
             assert!(stderr.contains(&words), "{command:?}: {stderr}");
         }
@@ -670,8 +670,8 @@ fn paths_and_processes_that_are_not_there() {
     let scene = Scene::new();
     for (arguments, words) in [
         (&["doctor", "/no/such/path"][..], &["/no/such/path"][..]),
-        (&["doctor", "4194305"], &["no process 4194305"]),
-        (&["ctl", "4194305", "status"], &["no process 4194305"]),
+        (&["doctor", "4194304"], &["no process 4194304"]),
+        (&["ctl", "4194304", "status"], &["no process 4194304"]),
         (&["ctl", "1", "status"], &["process 1"]),
     ] {
         if arguments == ["ctl", "1", "status"] && !is_root() {

@@ -247,7 +247,7 @@ fn impossible_requests_are_refused() {
             &["nice=20", "none or 0 to 19"],
         ),
         (&["set", &pid, "nice"], 2, &["none or 0 to 19"]),
-        (&["off", "4194305"], 7, &["no process 4194305"]),
+        (&["off", "4194304"], 7, &["no process 4194304"]),
     ] {
         let mut command = database.scene.coldstream();
         assert_error(command.arg("ctl").args(arguments), code, words);

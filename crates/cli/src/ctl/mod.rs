@@ -140,11 +140,11 @@ pub fn run(arguments: &CtlArguments) -> anyhow::Result<()> {
 /// Puts `ctl PID ACTION` into the order `ctl ACTION PID`. Without an action, adds `status`. An empty id, one that no process
 /// has, or several in one word go the same way: the action refuses them, or takes them.
 pub fn with_action_first(mut words: Vec<OsString>) -> Vec<OsString> {
-    let is_number = |word: &OsString| {
+    let is_meant_as_ids = |word: &OsString| {
         let ids = word.to_str().map(processes::parse_ids);
         ids.is_some_and(|ids| !matches!(ids, Err(NotIds::OtherWord)))
     };
-    if words.get(1).is_some_and(|word| word == "ctl") && words.get(2).is_some_and(is_number) {
+    if words.get(1).is_some_and(|word| word == "ctl") && words.get(2).is_some_and(is_meant_as_ids) {
         match words.get(3) {
             Some(action) if !action.as_encoded_bytes().starts_with(b"-") => words.swap(2, 3),
             _ => words.insert(2, "status".into()),
