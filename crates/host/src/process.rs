@@ -22,7 +22,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 /// Ticks of `/proc/PID/stat` are 10 ms on every architecture that Linux supports here (`USER_HZ`).
 const TICK_NS: u64 = 10_000_000;
 
-/// What the kernel appends to the name of a mapped file that was replaced or removed (proc_pid_maps(5)).
+/// What the kernel appends to the path of a mapped file that was deleted (proc_pid_maps(5)).
 const DELETED: &[u8] = b" (deleted)";
 
 /// A file of the process in `/proc`.
@@ -295,7 +295,7 @@ impl Mappings {
         Self { maps }
     }
 
-    /// Their paths. A file that was removed has the path that it had.
+    /// Their paths. A file that was deleted has the path that it had.
     #[must_use]
     pub fn files(&self) -> BTreeSet<PathBuf> {
         self.lines()
@@ -304,14 +304,14 @@ impl Mappings {
             .collect()
     }
 
-    /// Whether a mapped file with this name was removed, or replaced by another one.
+    /// Whether the mapped file of this path was deleted. Another one may be in its place.
     #[must_use]
-    pub fn is_replaced(&self, file_name: impl AsRef<OsStr>) -> bool {
-        let end = [b"/", file_name.as_ref().as_bytes(), DELETED].concat();
+    pub fn is_deleted(&self, path: &Path) -> bool {
+        let end = [b" ", path.as_os_str().as_bytes(), DELETED].concat();
         self.lines().any(|line| line.ends_with(&end))
     }
 
-    /// The kernel's link to a mapped file of process `pid`. It leads to one that was removed, too. Only root may follow it.
+    /// The kernel's link to a mapped file of process `pid`. It leads to one that was deleted, too. Only root may follow it.
     #[must_use]
     pub fn link_to(&self, pid: u32, path: &Path) -> Option<PathBuf> {
         let mut files = self.lines().filter_map(mapped_file);
@@ -438,19 +438,21 @@ mod tests {
             files[1],
             PathBuf::from("/opt/lib coldstream/libcoldstream.so")
         );
-        assert!(!mappings.is_replaced("libcoldstream.so"));
+        assert!(!mappings.is_deleted(Path::new("/opt/libcoldstream.so")));
     }
 
     #[test]
-    fn a_library_that_was_replaced_is_still_loaded() {
-        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/libcoldstream.so (deleted)\n";
+    fn a_library_that_was_deleted_is_still_loaded() {
+        let maps = b"7f00-7f01 r--p 00000000 08:01 42   /opt/libcoldstream.so (deleted)\n\
+                     7f02-7f03 r--p 00000000 08:01 43   /new/libcoldstream.so\n";
         let mappings = Mappings::parse(maps.to_vec());
         assert!(
             mappings
                 .files()
                 .contains(&PathBuf::from("/opt/libcoldstream.so"))
         );
-        assert!(mappings.is_replaced("libcoldstream.so"));
+        assert!(mappings.is_deleted(Path::new("/opt/libcoldstream.so")));
+        assert!(!mappings.is_deleted(Path::new("/new/libcoldstream.so")));
         let link = mappings.link_to(7, Path::new("/opt/libcoldstream.so"));
         assert_eq!(link, Some(PathBuf::from("/proc/7/map_files/7f00-7f01")));
         assert_eq!(mappings.link_to(7, Path::new("/opt/other.so")), None);

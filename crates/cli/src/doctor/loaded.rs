@@ -1,7 +1,6 @@
 //! Which preload library a process runs, and whether another file is in its place by now.
 
 use std::collections::BTreeSet;
-use std::ffi::OsStr;
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
@@ -18,7 +17,7 @@ use crate::run::elf;
 pub struct Loaded {
     /// Its file.
     pub path: PathBuf,
-    /// Whether this file was replaced or removed since, or another one is where `LD_PRELOAD` names it.
+    /// Whether this file was deleted since, or another one is where `LD_PRELOAD` names it.
     pub is_replaced: bool,
     /// Where `LD_PRELOAD` names it, if another file or none is there.
     pub named_elsewhere: Option<PathBuf>,
@@ -36,13 +35,12 @@ pub fn of(
 ) -> Option<Loaded> {
     let files = mappings.files();
     let path = by_name(&files).or_else(|| {
-        let is_gone = |path: &Path| mappings.is_replaced(name_of(path));
         let may_be = |path: &&PathBuf| {
             let is_shared = name(path).windows(3).any(|it| it == b".so");
-            environment.preloads(path) || is_shared && (has_page || is_gone(path))
+            environment.preloads(path) || is_shared && (has_page || mappings.is_deleted(path))
         };
         let mut others = files.iter().filter(may_be);
-        others.find(|path| match is_gone(path) {
+        others.find(|path| match mappings.is_deleted(path) {
             true => was_library(pid, mappings, environment, has_page, path),
             false => elf::check_library(&in_its_root(pid, path)).is_ok(),
         })
@@ -52,7 +50,7 @@ pub fn of(
         .filter(|named| named.is_absolute());
     let restart_finds_it = is_there(pid, named.as_deref().unwrap_or(path));
     let named_elsewhere = named.filter(|named| named != path && !is_same(pid, named, path));
-    let is_replaced = mappings.is_replaced(name_of(path)) || named_elsewhere.is_some();
+    let is_replaced = mappings.is_deleted(path) || named_elsewhere.is_some();
     Some(Loaded {
         path: path.clone(),
         is_replaced,
@@ -69,15 +67,10 @@ fn by_name(files: &BTreeSet<PathBuf>) -> Option<&PathBuf> {
 }
 
 fn name(path: &Path) -> &[u8] {
-    name_of(path).as_bytes()
+    path.file_name().unwrap_or_default().as_bytes()
 }
 
-fn name_of(path: &Path) -> &OsStr {
-    path.file_name().unwrap_or_default()
-}
-
-/// Whether a file that was removed is the library. Who may not read it any more goes by its place: `LD_PRELOAD` names the
-/// library there, and the process has a status page.
+/// Whether a file that was deleted is the library.
 fn was_library(
     pid: u32,
     mappings: &Mappings,
@@ -88,11 +81,13 @@ fn was_library(
     let link = mappings.link_to(pid, path);
     match link.filter(|link| File::open(link).is_ok()) {
         Some(link) => elf::check_library(&link).is_ok(),
-        None => {
-            let named = environment.library_asked_for();
-            has_page && named.is_some_and(|named| named.parent() == path.parent())
-        }
+        None => has_page && is_beside(environment.library_asked_for().as_deref(), path),
     }
+}
+
+/// Whether a deleted file, which the caller may not read, was where `LD_PRELOAD` names the library.
+fn is_beside(named: Option<&Path>, deleted: &Path) -> bool {
+    named.is_some_and(|named| named.parent() == deleted.parent())
 }
 
 fn in_its_root(pid: u32, path: &Path) -> PathBuf {
@@ -125,6 +120,23 @@ fn identity(root: &File, path: &Path) -> Option<(u64, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deleted_file_that_nobody_can_read_is_known_by_its_place() {
+        for (named, is_it) in [
+            (Some("/opt/libcoldstream.so"), true),
+            (Some("/opt/a/libcoldstream.so"), false),
+            (Some("libcoldstream.so"), false),
+            (None, false),
+        ] {
+            let named = named.map(Path::new);
+            assert_eq!(
+                is_beside(named, Path::new("/opt/before.so")),
+                is_it,
+                "{named:?}"
+            );
+        }
+    }
 
     #[test]
     fn the_library_is_known_by_its_name_and_longer_ones() {

@@ -55,7 +55,7 @@ pub struct Process {
     pub is_static: bool,
     /// Whether it is written in Go: no library sees what Go itself reads and writes.
     pub is_go: bool,
-    /// Whether the library's file was replaced, renamed or removed since: the process runs an older one.
+    /// Whether the library's file was deleted, renamed or replaced since: the process runs an older one.
     pub library_is_replaced: bool,
     /// Where `LD_PRELOAD` names the library, if another file or none is there.
     #[serde(skip)]
@@ -478,7 +478,7 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
         ),
         (None, true) => advice.push(
             "LD_PRELOAD names the library, but the loader did not load it: the program is static, \
-             setuid or built for another C library, or the file is gone. See the program's first \
+             setuid or built for another C library, or no file is there. See the program's first \
              lines on standard error"
                 .to_owned(),
         ),
