@@ -78,12 +78,13 @@ pub fn misses_text(tax: &DeviceReadTax) -> String {
     )
 }
 
-/// Nanoseconds with three digits at most: µs, or ms.
+/// Nanoseconds with three digits at most below 1,000 s: µs, ms or s.
 pub fn fine_duration(ns: u64) -> String {
     match ns {
         0..1_000_000 => format!("{} µs", ns / 1000),
         1_000_000..100_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        _ => format!("{:.0} ms", ns as f64 / 1e6),
+        100_000_000..1_000_000_000 => format!("{:.0} ms", ns as f64 / 1e6),
+        _ => duration(ns),
     }
 }
 
@@ -147,6 +148,18 @@ mod tests {
             misses_text(&tax),
             "reads that missed the page cache: none of 1,000 in compaction, none sampled at rest"
         );
+    }
+
+    #[test]
+    fn a_fine_duration_has_the_unit_of_its_size() {
+        for (ns, text) in [
+            (999_999, "999 µs"),
+            (2_440_000, "2.4 ms"),
+            (859_000_000, "859 ms"),
+            (8_590_000_000, "8.6 s"),
+        ] {
+            assert_eq!(fine_duration(ns), text);
+        }
     }
 
     #[test]

@@ -117,15 +117,15 @@ pub fn draw(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
     let rows = u16::try_from(model.processes.len()).unwrap_or(u16::MAX);
     let chosen = state.chosen(model);
     let details = chosen.map_or(Vec::new(), |process| details(process, area.width));
-    let heading = wrapped(heading(model, state), area.width.into());
+    let first_lines = wrapped(heading(model, state), area.width.into());
     let [head, list, detail, foot] = Layout::vertical([
-        Constraint::Length(u16::try_from(heading.len()).unwrap_or(u16::MAX)),
+        Constraint::Length(u16::try_from(first_lines.len()).unwrap_or(u16::MAX)),
         Constraint::Length(rows.saturating_add(1).max(2).min(area.height / 2)),
         Constraint::Fill(1),
         Constraint::Length(1),
     ])
     .areas(area);
-    Paragraph::new(heading).render(head, buffer);
+    Paragraph::new(first_lines).render(head, buffer);
     if model.processes.is_empty() {
         let text = "No process that you may see has opened an SSTable under Coldstream.";
         Paragraph::new(text)
