@@ -4,7 +4,7 @@ use crate::catalogue::Catalogue;
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
 use crate::large_reads::LargeReads;
-use crate::look::{LOOK, REST_LOOKS};
+use crate::look::{Interval, LOOK, REST_LOOKS};
 use crate::model::{Model, Origin, Output};
 use crate::tracer::Recognition;
 use crate::warming::{self, HeatNow, Warmed};
@@ -83,11 +83,13 @@ pub struct Attached {
     /// Inputs of compactions that go on.
     held: HashMap<FileId, HeldInput>,
     held_max: usize,
-    /// The look at which it was asked whether they were deleted.
-    asked_at: u64,
+    /// When it is asked whether they were deleted.
+    deletions: Interval,
     /// Outputs whose hot pages are to be warmed.
     due: VecDeque<Due>,
     started_at: Instant,
+    /// When that is done which is due once a second.
+    second: Interval,
 }
 
 /// An input of a compaction that goes on.
@@ -143,9 +145,10 @@ impl Attached {
             new_at: None,
             held: HashMap::new(),
             held_max: held_max(),
-            asked_at: 0,
+            deletions: Interval::of(DELETED_LOOKS),
             due: VecDeque::new(),
             started_at: Instant::now(),
+            second: Interval::of(REST_LOOKS),
         })
     }
 
@@ -350,7 +353,7 @@ impl Attached {
     pub fn end_look(&mut self) {
         self.model.end_look();
         // A number may be given out again, to an SSTable.
-        if self.model.look().is_multiple_of(REST_LOOKS) {
+        if self.second.take_turn(self.model.look()) {
             self.unknown.clear();
             if self.recognition == Recognition::Advice {
                 self.note_readahead();
@@ -373,10 +376,7 @@ impl Attached {
     /// Holds the inputs of compactions open: the last output is published just before they are deleted.
     fn hold_inputs(&mut self) {
         let look = self.model.look();
-        let asks = look - self.asked_at >= DELETED_LOOKS;
-        if asks {
-            self.asked_at = look;
-        }
+        let asks = self.deletions.take_turn(look);
         let mut ids: HashSet<FileId> = self.model.all_inputs().collect();
         // One that no output needs any more, too: its number may be given out again.
         self.held.retain(|id, _| self.model.is_known(*id));

@@ -6,3 +6,48 @@ use std::time::Duration;
 pub const LOOK: Duration = Duration::from_millis(50);
 /// Looks without an event after which nobody works on a file, or by a descriptor, any more: one second.
 pub const REST_LOOKS: u64 = 20;
+
+/// What is due once in so many looks. Numbers of looks may be passed over ([`crate::model::Model::skip_looks`]).
+#[derive(Debug)]
+pub(crate) struct Interval {
+    looks: u64,
+    /// The look of the last time.
+    last: u64,
+}
+
+impl Interval {
+    pub(crate) fn of(looks: u64) -> Self {
+        Self { looks, last: 0 }
+    }
+
+    /// Whether it is due at this look. Then it is not due again for a while.
+    #[must_use]
+    pub(crate) fn take_turn(&mut self, look: u64) -> bool {
+        let is_due = look.saturating_sub(self.last) >= self.looks;
+        if is_due {
+            self.last = look;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Model;
+
+    #[test]
+    fn looks_that_are_passed_over_take_no_turn_away() {
+        let mut model = Model::default();
+        model.end_look();
+        let mut second = Interval::of(REST_LOOKS);
+        let mut turns = 0;
+        // The numbers are odd: none is a multiple of twenty.
+        while model.look() < 10 * REST_LOOKS {
+            model.skip_looks(1);
+            model.end_look();
+            turns += u64::from(second.take_turn(model.look()));
+        }
+        assert_eq!(turns, 10);
+    }
+}
