@@ -1,6 +1,6 @@
 //! One process that is followed: its files, its heat, its status page.
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, is_out_of_descriptors};
 use crate::dropping::{self, WRITTEN_PIECE_PAGES};
 use crate::event::{Event, FileId, What};
 use crate::large_reads::LargeReads;
@@ -416,17 +416,25 @@ impl Attached {
 
     /// Holds an input, if it is an SSTable that is there.
     fn hold(&mut self, id: FileId) {
-        if self.held.len() < self.held_max
-            && let Some((file, kind)) = self.catalogue.open_with_kind(id)
-        {
-            let deleted_at = None;
-            let held = HeldInput {
-                file,
-                kind,
-                deleted_at,
-            };
-            self.held.insert(id, held);
-            return;
+        if self.held.len() < self.held_max {
+            match self.catalogue.open_with_kind(id) {
+                Ok((file, kind)) => {
+                    let deleted_at = None;
+                    let held = HeldInput {
+                        file,
+                        kind,
+                        deleted_at,
+                    };
+                    self.held.insert(id, held);
+                    return;
+                }
+                Err(error) if is_out_of_descriptors(&error) => {
+                    self.count(Counter::FallbackDescriptorLimit, 1);
+                    return;
+                }
+                // It is gone, or counted where its heat is asked for.
+                Err(_) => {}
+            }
         }
         let is_gone = |catalogue: &Catalogue| catalogue.kind(id).is_none();
         if is_gone(&self.catalogue) && self.catalogue.list() && is_gone(&self.catalogue) {
@@ -453,12 +461,17 @@ impl Attached {
         }
     }
 
-    /// Opens an SSTable for a moment, though it may be deleted.
-    fn open(&self, id: FileId) -> Option<File> {
-        match self.held.get(&id) {
-            Some(held) => held.file.try_clone().ok(),
+    /// Opens an SSTable for a moment, though it may be deleted. Counts an error unless it is `NotFound`: then it is gone.
+    fn open(&self, id: FileId) -> io::Result<File> {
+        let opened = match self.held.get(&id) {
+            Some(held) => held.file.try_clone(),
             None => self.catalogue.open(id),
-        }
+        };
+        opened.inspect_err(|error| match error.kind() {
+            _ if is_out_of_descriptors(error) => self.count(Counter::FallbackDescriptorLimit, 1),
+            io::ErrorKind::NotFound => {}
+            _ => self.count(Counter::HandoverFailed, 1),
+        })
     }
 
     fn kind(&mut self, id: FileId) -> Known {
@@ -484,9 +497,14 @@ impl Attached {
         if !pages.is_some_and(|it| it.take_turn(look) && it.has_to_do(look)) {
             return;
         }
-        let Some(file) = self.open(id) else {
-            self.model.forget(id);
-            return;
+        let file = match self.open(id) {
+            Ok(file) => file,
+            // The next look may have one.
+            Err(error) if is_out_of_descriptors(&error) => return,
+            Err(_) => {
+                self.model.forget(id);
+                return;
+            }
         };
         let Some(pages) = self.model.file(id) else {
             return;
@@ -605,14 +623,38 @@ impl Attached {
         let Some(due) = self.due.pop_front() else {
             return false;
         };
-        self.hand_over(&due);
-        true
+        match self.hand_over(&due) {
+            Err(error) if is_out_of_descriptors(&error) => {
+                // The next look may have one.
+                self.due.push_front(due);
+                false
+            }
+            Ok(()) | Err(_) => true,
+        }
     }
 
-    fn hand_over(&mut self, due: &Due) {
-        match self.warm(due) {
-            None | Some(Err(Error::Unfinished)) => {}
-            Some(Ok(warmed)) => {
+    /// Does nothing where that is switched off. An output that cannot be opened is an error, and counted.
+    fn hand_over(&mut self, due: &Due) -> io::Result<()> {
+        if !self.is_on(Mechanism::Handover) || due.kind == FileKind::CassandraData {
+            return Ok(());
+        }
+        let file = self.open(due.id)?;
+        let mut inputs = self.model.take_inputs(due.writer);
+        let open = |id| self.open(id);
+        let pages_max = self.warm_pages_max;
+        let warmed = self
+            .heat_now()
+            .map(|now| warming::warm(due.id, &file, &mut inputs, &open, now, pages_max));
+        self.model.give_inputs_back(due.writer, inputs);
+        if let Some(warmed) = warmed {
+            self.count_warmed(&warmed);
+        }
+        Ok(())
+    }
+
+    fn count_warmed(&self, warmed: &Result<Warmed, Error>) {
+        match warmed {
+            Ok(warmed) => {
                 self.count(Counter::HandoverSsTables, u64::from(warmed.pages_hot > 0));
                 self.count(Counter::HandoverPagesHot, warmed.pages_hot);
                 self.count(Counter::HandoverPagesLeftOut, warmed.pages_left_out);
@@ -620,27 +662,12 @@ impl Attached {
                 self.count(Counter::HandoverPagesWarmed, warmed.pages_warmed);
                 self.count(Counter::HandoverRangesWarmed, warmed.ranges_warmed);
             }
-            Some(Err(Error::Unsupported(_))) => self.count(Counter::HandoverDeclined, 1),
-            Some(Err(Error::OutOfMemory)) => self.count(Counter::HandoverShortOfMemory, 1),
-            Some(Err(Error::Malformed { .. } | Error::Io(_))) => {
-                self.count(Counter::HandoverFailed, 1);
-            }
+            // It was given up, or its writer has only rested: then it is finished later.
+            Err(Error::Unfinished) => {}
+            Err(Error::Unsupported(_)) => self.count(Counter::HandoverDeclined, 1),
+            Err(Error::OutOfMemory) => self.count(Counter::HandoverShortOfMemory, 1),
+            Err(Error::Malformed { .. } | Error::Io(_)) => self.count(Counter::HandoverFailed, 1),
         }
-    }
-
-    /// `None` if it is switched off, or the output has gone.
-    fn warm(&mut self, due: &Due) -> Option<Result<Warmed, Error>> {
-        let id = due.id;
-        let file = warming::without_readahead(self.open(id)?);
-        if !self.is_on(Mechanism::Handover) || due.kind == FileKind::CassandraData {
-            return None;
-        }
-        let mut inputs = self.model.take_inputs(due.writer);
-        let open = |id| self.open(id);
-        let now = self.heat_now()?;
-        let warmed = warming::warm(id, &file, &mut inputs, &open, now, self.warm_pages_max);
-        self.model.give_inputs_back(due.writer, inputs);
-        Some(warmed)
     }
 
     /// Answers a request of `coldstream ctl`.
@@ -698,5 +725,5 @@ fn held_max() -> usize {
 
 /// Whether an output is finished. Of Cassandra's only its rest tells.
 fn is_complete(file: &File, kind: FileKind) -> bool {
-    kind != FileKind::CassandraData && file.try_clone().is_ok_and(warming::is_finished)
+    kind != FileKind::CassandraData && warming::is_finished(file)
 }

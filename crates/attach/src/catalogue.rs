@@ -157,34 +157,38 @@ impl Catalogue {
             return false;
         }
         self.listing += 1;
-        let places = 0..self.directories.len();
-        let listed: HashSet<usize> = places
-            .filter(|place| self.list_if_changed(*place))
-            .collect();
+        let mut listed = HashSet::new();
+        let mut is_whole = true;
+        for place in 0..self.directories.len() {
+            match self.list_if_changed(place) {
+                Ok(true) => {
+                    listed.insert(place);
+                }
+                Ok(false) => {}
+                Err(error) => is_whole &= !is_out_of_descriptors(&error),
+            }
+        }
         let listing = self.listing;
         if !listed.is_empty() {
             (self.names).retain(|_, it| it.listing == listing || !listed.contains(&it.place));
         }
         self.next_list = Instant::now() + LIST_PAUSE.max(started.elapsed() * LIST_SHARE);
-        true
+        is_whole
     }
 
-    /// Returns whether it did.
-    fn list_if_changed(&mut self, place: usize) -> bool {
+    /// Returns whether it did. After an error, what is known stays.
+    fn list_if_changed(&mut self, place: usize) -> io::Result<bool> {
         let Some(directory) = self.directories.get_mut(place) else {
-            return false;
+            return Ok(false);
         };
         // Before it is read: a change during that is seen the next time.
         let changed = directory.changed();
         if changed.is_some() && changed == directory.listed {
-            return false;
+            return Ok(false);
         }
+        directory.listed = None;
         let path = format!("/proc/self/fd/{}", directory.handle.as_raw_fd());
-        let Ok(entries) = fs::read_dir(path) else {
-            // No descriptor is left. What is known stays.
-            directory.listed = None;
-            return false;
-        };
+        let entries = fs::read_dir(path)?;
         directory.listed = changed;
         let device = directory.device;
         for entry in entries.flatten() {
@@ -210,7 +214,7 @@ impl Catalogue {
                 self.youngest = Some(self.youngest.map_or(age, |youngest| youngest.min(age)));
             }
         }
-        true
+        Ok(true)
     }
 
     /// The age of the youngest SSTable that was listed for the first time since this was asked last.
@@ -224,26 +228,36 @@ impl Catalogue {
         self.names.get(&id).map(|named| named.kind)
     }
 
-    /// Opens an SSTable for a moment; `None` if it is gone, or its name is another file's by now.
-    #[must_use]
-    pub fn open(&self, id: FileId) -> Option<File> {
-        Some(self.open_with_kind(id)?.0)
+    /// Opens an SSTable for a moment.
+    ///
+    /// # Errors
+    /// The kernel's; `NotFound` if it is gone, or its name is another file's by now.
+    pub fn open(&self, id: FileId) -> io::Result<File> {
+        Ok(self.open_with_kind(id)?.0)
     }
 
     /// The same, and what it is.
-    pub(crate) fn open_with_kind(&self, id: FileId) -> Option<(File, FileKind)> {
-        let named = self.names.get(&id)?;
-        let directory = self.directories.get(named.place)?.handle.as_raw_fd();
+    pub(crate) fn open_with_kind(&self, id: FileId) -> io::Result<(File, FileKind)> {
+        let named = self.names.get(&id).ok_or(io::ErrorKind::NotFound)?;
+        let directory = self.directories.get(named.place);
+        let directory = directory.ok_or(io::ErrorKind::NotFound)?.handle.as_raw_fd();
         let path = PathBuf::from(format!("/proc/self/fd/{directory}")).join(&named.name);
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .ok()?;
-        let metadata = file.metadata().ok()?;
+            .open(path)?;
+        let metadata = file.metadata()?;
         let is_it = metadata.is_file() && metadata.ino() == id.inode && metadata.dev() == id.device;
-        is_it.then_some((file, named.kind))
+        match is_it {
+            true => Ok((file, named.kind)),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
     }
+}
+
+/// Whether an open failed for the lack of a descriptor: it may succeed later.
+pub(crate) fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
 /// Since a file was made; where the filesystem does not say that, since it was written.
@@ -289,5 +303,42 @@ mod tests {
         std::fs::rename(&path, scene.path().join("000008.sst")).unwrap();
         listed(&mut catalogue);
         assert_eq!(catalogue.count(), 1);
+    }
+
+    #[test]
+    fn a_file_is_gone_if_it_has_no_name_or_its_name_is_another_ones() {
+        let scene = tempfile::tempdir().unwrap();
+        let path = scene.path().join("000007.sst");
+        let metadata = File::create(&path).unwrap().metadata().unwrap();
+        let directory = Directory {
+            handle: File::open(scene.path()).unwrap(),
+            device: metadata.dev(),
+            listed: None,
+        };
+        let catalogue = Catalogue::of_directories(vec![directory]);
+        let id = FileId {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+        };
+        let of_open = |id| catalogue.open(id).map(drop).map_err(|error| error.kind());
+        let unknown = FileId { inode: 1, ..id };
+        assert_eq!(of_open(id), Ok(()));
+        assert_eq!(of_open(unknown), Err(io::ErrorKind::NotFound));
+        let kept = scene.path().join("kept");
+        std::fs::rename(&path, &kept).unwrap();
+        assert_eq!(of_open(id), Err(io::ErrorKind::NotFound));
+        File::create(&path).unwrap();
+        assert_eq!(of_open(id), Err(io::ErrorKind::NotFound));
+        // It may be there. It cannot be opened.
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&kept, &path).unwrap();
+        assert!(of_open(id).is_err_and(|kind| kind != io::ErrorKind::NotFound));
+    }
+
+    #[test]
+    fn a_lack_of_descriptors_passes() {
+        let is_lack = |errno| is_out_of_descriptors(&io::Error::from_raw_os_error(errno));
+        assert!(is_lack(libc::EMFILE) && is_lack(libc::ENFILE));
+        assert!(!is_lack(libc::ENOENT) && !is_lack(libc::EACCES));
     }
 }

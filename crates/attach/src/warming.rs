@@ -1,5 +1,6 @@
 //! The handover from outside: warms a finished output's hot pages, from the heat of its inputs.
 
+use crate::catalogue::is_out_of_descriptors;
 use crate::event::FileId;
 use coldstream_handover::rocksdb::Output;
 use coldstream_handover::{KEPT_MIN, Limits, Piece, Plan, SHARE_MIN};
@@ -9,6 +10,7 @@ use coldstream_policy::heat::{Heat, Origin};
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, ReadAt};
 use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
 /// The search for hot ranges ends after this time, and warming after twice of it.
@@ -17,10 +19,9 @@ const SEARCH_MAX: Duration = Duration::from_secs(1);
 const IN_FLIGHT: usize = 32;
 const RANGE_BYTES: u64 = warm::RANGE_BYTES_MAX as u64;
 
-/// A file that is read for its index. Bytes that the kernel reads ahead in one are never used.
-pub fn without_readahead(file: File) -> File {
-    let _ = fadvise::advise(&file, 0, 0, libc::POSIX_FADV_RANDOM);
-    file
+/// For a file that is read for its index. Bytes that the kernel reads ahead in one are never used.
+pub fn end_readahead(file: &File) {
+    let _ = fadvise::advise(file, 0, 0, libc::POSIX_FADV_RANDOM);
 }
 
 /// Heat, with the time that counts.
@@ -49,15 +50,16 @@ pub struct Warmed {
 
 /// Whether an SSTable is finished: its end can be read.
 #[must_use]
-pub fn is_finished(file: File) -> bool {
+pub fn is_finished(file: &File) -> bool {
+    end_readahead(file);
     !matches!(
-        SsTable::open(&without_readahead(file)).map(drop),
+        SsTable::open(file).map(drop),
         Err(Error::Unfinished | Error::Malformed { .. } | Error::Io(_))
     )
 }
 
 /// Warms the pages of `output` that were hot in `inputs`. Inputs that end within the output are taken out of the
-/// list.
+/// list, and those that cannot be opened. Where only a descriptor is missing, they stay for the next output.
 ///
 /// # Errors
 /// The readers of the index do not know the format, or the file is damaged.
@@ -65,21 +67,24 @@ pub fn warm(
     output: FileId,
     file: &File,
     inputs: &mut Vec<FileId>,
-    open: &dyn Fn(FileId) -> Option<File>,
+    open: &dyn Fn(FileId) -> io::Result<File>,
     now: HeatNow<'_>,
     pages_max: usize,
 ) -> Result<Warmed, Error> {
     let started = Instant::now();
     let is_over = || started.elapsed() > SEARCH_MAX;
     let HeatNow { heat, epoch } = now;
+    end_readahead(file);
     let mut blocks = Output::read(&SsTable::open(file)?, &is_over)?;
     inputs.retain(|input| {
         if *input == output {
             return false;
         }
-        let Some(opened) = open(*input).map(without_readahead) else {
-            return false;
+        let opened = match open(*input) {
+            Ok(opened) => opened,
+            Err(error) => return is_out_of_descriptors(&error),
         };
+        end_readahead(&opened);
         let size = opened.size().unwrap_or(0);
         if !heat.any_hot(input.key(), size, epoch) {
             return true;
