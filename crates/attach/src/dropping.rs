@@ -1,7 +1,7 @@
 //! Drops pages, and says what has gone. The kernel keeps a folio unless all of it is named.
 
+use crate::file_state::FileState;
 use crate::look::REST_LOOKS;
-use crate::model::FileState;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::residency;
 use coldstream_io::sys::{fadvise, sync_file_range};

@@ -1,6 +1,8 @@
 //! What the programs in the kernel tell: a page entered the page cache, a range was read through it, or a thread
 //! reads ahead.
 
+use std::ops::Range;
+
 /// A file for the kernel: device and inode number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileId {
@@ -95,6 +97,12 @@ const ORDER_MAX: u64 = 9;
 const READ_PAGES_MAX: u64 = 1 << 20;
 
 impl Event {
+    /// The pages.
+    #[must_use]
+    pub fn range(&self) -> Range<u64> {
+        self.page..self.page.saturating_add(self.pages)
+    }
+
     /// The event of a record in the ring; `None` if it is none.
     #[must_use]
     pub fn decode(words: &[u64]) -> Option<Self> {

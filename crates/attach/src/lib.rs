@@ -18,11 +18,13 @@ pub mod catalogue;
 mod dropping;
 mod due_outputs;
 pub mod event;
+mod file_state;
 mod held_inputs;
 mod idle;
 mod large_reads;
 mod look;
 pub mod model;
+mod origin;
 pub mod priorities;
 pub mod privileges;
 mod programs;
@@ -34,3 +36,4 @@ pub mod usual_readahead;
 pub mod warming;
 
 pub use attached::Attached;
+pub use origin::Recognition;

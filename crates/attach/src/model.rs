@@ -3,108 +3,17 @@
 //! A page may be dropped if a compaction brought it in and is done with it. No other thread may have read it
 //! meanwhile. Events before the start are unknown: pages that were cached then are never dropped.
 
-use crate::bits::PageSet;
 use crate::event::{Call, Event, FileId, What};
-use crate::look::REST_LOOKS;
-use crate::tracer::Recognition;
+use crate::file_state::{FileState, Output};
+use crate::origin::Origin;
 use crate::trails::{Reader, Trails};
 use crate::usual_readahead::UsualReadahead;
-use coldstream_policy::{Profile, Role};
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
 
 /// Most inputs that are remembered of one thread.
 const INPUTS_MAX: usize = 64;
 /// Most files that are followed at once.
 const FILES_MAX: usize = 100_000;
-
-/// Looks without an event after which no compaction comes back to a file: ten seconds.
-const ABANDONED_LOOKS: u64 = 10 * REST_LOOKS;
-
-/// Tries to drop an output that is on the device. A page that somebody reads keeps its folio.
-const TRIES_MAX: u32 = 3;
-
-/// Who did it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// A compaction, or another reader of whole SSTables.
-    Background,
-    /// A memtable flush: its output stays cached.
-    Flush,
-    /// All other threads.
-    Foreground,
-    /// By a descriptor whose advice may tell. [`Model::record`] does.
-    Descriptor(u32),
-    /// A read in order, of a compaction or a scan. It protects its pages, and is no sign of heat.
-    InOrder,
-}
-
-impl Origin {
-    /// By the thread's name, or else by what it does.
-    #[must_use]
-    pub fn of(event: &Event, recognition: Recognition) -> Self {
-        match Profile::Auto.role_of_thread(&event.name) {
-            Role::Flush => return Self::Flush,
-            role if role.is_background_reader() => return Self::Background,
-            _ => {}
-        }
-        match event.call {
-            _ if recognition == Recognition::Names => Self::Foreground,
-            Some(Call::Read(descriptor)) => Self::Descriptor(descriptor),
-            // A compaction or a flush: goroutines do not tell.
-            Some(Call::Write(_) | Call::Other) | None => Self::Foreground,
-        }
-    }
-}
-
-/// An output of a compaction, and who writes it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Output {
-    /// It is none, as far as that is known.
-    #[default]
-    No,
-    /// It grows.
-    Grows(u32),
-    /// It is finished. What was written is dropped first: hot pages may lie in one folio with others.
-    Finished {
-        /// Who has written it.
-        worker: u32,
-        /// Looks at which all of it was on the device, and pages stayed nevertheless.
-        tries: u32,
-    },
-    /// Its hot pages were warmed.
-    HandedOver,
-}
-
-/// What is known of one file.
-#[derive(Debug, Default)]
-pub struct FileState {
-    /// A compaction brought them in, and nobody else has used them.
-    brought: PageSet,
-    /// A compaction is done with them since the last look.
-    done_lately: PageSet,
-    /// It was before.
-    done: PageSet,
-    /// The last page of the last read: the next block may begin in it.
-    held: Option<u64>,
-    /// The look at which an advised descriptor began to read it.
-    pub advised_since: Option<u64>,
-    /// What became of it if a compaction writes it.
-    pub output: Output,
-    /// The page behind the last one that was written.
-    pub written_end: u64,
-    /// The look at which its first page was written.
-    pub written_from: u64,
-    /// A compaction has read of it.
-    pub is_input: bool,
-    last_look: u64,
-    /// The last look at which it rested, and was tried.
-    tried_at: u64,
-    /// Pages that were tried lately, and stayed: a reader's page keeps their folio.
-    stayed: PageSet,
-    /// The look from which on these were tried.
-    stayed_since: u64,
-}
 
 /// All files of one process.
 #[derive(Debug, Default)]
@@ -124,35 +33,44 @@ impl Model {
 
     /// Takes an event in. Returns whose it was, as far as that is known by now.
     pub fn record(&mut self, event: &Event, origin: Origin) -> Origin {
-        let pages = event.page..event.page.saturating_add(event.pages);
-        if matches!(origin, Origin::Foreground | Origin::Flush) {
+        let is_foreground = matches!(origin, Origin::Foreground | Origin::Flush | Origin::InOrder);
+        if is_foreground {
             // Most events. A file that no compaction has touched has nothing to protect.
             if !matches!(event.what, What::ReadAhead(_))
                 && let Some(file) = self.files.get_mut(&event.file)
             {
-                file.brought.remove(pages);
+                file.release(event.range());
             }
             return origin;
         }
         if self.files.len() >= FILES_MAX && !self.files.contains_key(&event.file) {
             return origin;
         }
-        let (look, id) = (self.look, event.file);
+        if let Origin::Descriptor(descriptor) = origin {
+            return self.record_by_descriptor(event, descriptor);
+        }
+        self.record_by_compaction(event);
+        origin
+    }
+
+    /// By a descriptor whose advice may tell.
+    fn record_by_descriptor(&mut self, event: &Event, descriptor: u32) -> Origin {
+        let (look, id, pages) = (self.look, event.file, event.range());
         let file = self.files.entry(id).or_default();
-        match (origin, event.what) {
-            (Origin::Descriptor(descriptor), What::ReadAhead(window)) => {
+        match event.what {
+            What::ReadAhead(window) => {
                 let is_advised = self.usual_readahead.is_advised(id.device, window);
                 self.trails.show(id, descriptor, is_advised, look);
             }
-            (Origin::Descriptor(_), What::Added) => {
+            What::Added => {
                 // The read that follows tells for whom.
-                file.brought.remove(pages.clone());
+                file.release(pages.clone());
                 self.trails.add(event.thread, id, pages);
             }
-            (Origin::Descriptor(descriptor), What::Read) => {
+            What::Read => {
                 let reader = self.trails.read(event.thread, id, descriptor, &pages, look);
                 let Reader::Compaction(added) = reader else {
-                    file.brought.remove(pages);
+                    file.release(pages);
                     return match reader {
                         Reader::InOrder => Origin::InOrder,
                         _ => Origin::Foreground,
@@ -164,7 +82,17 @@ impl Model {
                 file.read(pages, look);
                 return Origin::Background;
             }
-            (Origin::Background, What::Added) => {
+        }
+        Origin::Descriptor(descriptor)
+    }
+
+    /// By a thread with the name of a compaction's.
+    fn record_by_compaction(&mut self, event: &Event) {
+        let (look, pages) = (self.look, event.range());
+        let file = self.files.entry(event.file).or_default();
+        match event.what {
+            What::ReadAhead(_) => {}
+            What::Added => {
                 // RocksDB reads ahead by `readahead(2)`.
                 let writes = match event.call {
                     Some(call) => matches!(call, Call::Write(_)),
@@ -184,7 +112,7 @@ impl Model {
                     file.output = Output::Grows(event.thread);
                 }
             }
-            (Origin::Background, What::Read) => {
+            What::Read => {
                 // Without calls an input that was not cached looks like an output until now.
                 if event.call.is_none() && matches!(file.output, Output::Grows(_)) {
                     file.output = Output::No;
@@ -192,10 +120,7 @@ impl Model {
                 file.read(pages, look);
                 self.note_input(event);
             }
-            (_, What::ReadAhead(_)) => {}
-            _ => file.brought.remove(pages),
         }
-        origin
     }
 
     /// Whether these pages came in by a write of a compaction.
@@ -224,7 +149,7 @@ impl Model {
     /// Events were lost: who used which page is unknown. Nothing that was brought in so far is dropped.
     pub fn forget_pages(&mut self) {
         for file in self.files.values_mut() {
-            file.brought = PageSet::default();
+            file.release_all();
         }
         self.trails.forget_pages();
     }
@@ -233,9 +158,9 @@ impl Model {
     #[must_use]
     pub fn files(&self) -> Vec<FileId> {
         let files = self.files.iter();
-        let with_pages = files.filter(|(_, pages)| !pages.brought.is_empty() || pages.is_awaited());
+        let with_pages = files.filter(|(_, file)| file.has_brought() || file.is_awaited());
         let mut with_pages: Vec<_> = with_pages
-            .map(|(id, pages)| (pages.written_from, *id))
+            .map(|(id, file)| (file.written_from, *id))
             .collect();
         // One compaction's outputs in their order: an input that ends within one is not looked at again.
         with_pages.sort_unstable_by_key(|(written_from, _)| *written_from);
@@ -306,14 +231,13 @@ impl Model {
     pub fn end_look(&mut self) {
         self.look += 1;
         for file in self.files.values_mut() {
-            let lately = file.done_lately.take();
-            file.done.unite(&lately);
+            file.end_look();
         }
         let look = self.look;
         self.trails.end_look(look);
         let inputs: HashSet<FileId> = self.all_inputs().collect();
         self.files.retain(|id, file| {
-            !(file.is_abandoned(look) && file.brought.is_empty() && !file.is_awaited())
+            !(file.is_abandoned(look) && !file.has_brought() && !file.is_awaited())
                 || inputs.contains(id)
         });
     }
@@ -322,7 +246,7 @@ impl Model {
     #[must_use]
     pub fn waits_for_sign(&self) -> bool {
         let mut files = self.files.values();
-        files.any(|file| file.advised_since.is_some() && !file.brought.is_empty())
+        files.any(|file| file.advised_since.is_some() && file.has_brought())
     }
 
     /// The number of looks so far.
@@ -332,160 +256,13 @@ impl Model {
     }
 }
 
-impl FileState {
-    /// A compaction brought pages in.
-    fn bring(&mut self, pages: Range<u64>) {
-        self.done.remove(pages.clone());
-        self.done_lately.remove(pages.clone());
-        // They have gone in between.
-        self.stayed.remove(pages.clone());
-        self.brought.insert(pages);
-    }
-
-    /// A compaction read pages.
-    fn read(&mut self, pages: Range<u64>, look: u64) {
-        self.last_look = look;
-        self.is_input = true;
-        let last = pages.end - 1;
-        if let Some(held) = self.held.replace(last)
-            && held != last
-        {
-            self.done_lately.insert(held..held + 1);
-        }
-        self.done_lately.insert(pages.start..last);
-    }
-
-    /// Whether it is an output that was not handed over yet.
-    fn is_awaited(&self) -> bool {
-        matches!(self.output, Output::Grows(_) | Output::Finished { .. })
-    }
-
-    /// The output is finished: all of it may be dropped at once. It has a second for that.
-    pub fn finish(&mut self, worker: u32, look: u64) {
-        self.last_look = look;
-        self.output = Output::Finished { worker, tries: 0 };
-        self.is_input = true;
-        self.try_again();
-    }
-
-    /// Of what was not dropped: the filesystem held it for a moment, or a reader's page keeps it.
-    pub fn put_off(&mut self, pages: Range<u64>) {
-        self.done.remove(pages);
-    }
-
-    /// All of the output may be dropped.
-    pub fn try_again(&mut self) {
-        self.done.insert(0..self.written_end);
-    }
-
-    /// Counts a try to drop a finished output. Returns whether its hot pages may be warmed: the others have gone, or will
-    /// not go. `is_written`: all of it is on the device.
-    #[must_use]
-    pub fn try_to_finish(&mut self, is_written: bool, look: u64) -> bool {
-        if let Output::Finished { tries, .. } = &mut self.output
-            && is_written
-        {
-            *tries += 1;
-            if *tries >= TRIES_MAX {
-                return true;
-            }
-        }
-        self.brought.is_empty() || (is_written && self.rests(look)) || self.is_abandoned(look)
-    }
-
-    /// Whether no compaction has touched the file for a second.
-    #[must_use]
-    pub fn rests(&self, look: u64) -> bool {
-        look.saturating_sub(self.last_look) >= REST_LOOKS
-    }
-
-    /// Whether it has rested for so long that pages which could not be dropped shall stay: a second after all of them
-    /// were named. A folio goes only if all of it is named, and one try may find it in use.
-    #[must_use]
-    pub fn shall_be_left(&self, look: u64) -> bool {
-        look.saturating_sub(self.last_look) > ABANDONED_LOOKS + REST_LOOKS
-    }
-
-    /// Takes the turn of this look, if it has one. An output has each. A file whose pages were read: once a second while it
-    /// rests.
-    #[must_use]
-    pub fn take_turn(&mut self, look: u64) -> bool {
-        if self.is_awaited() || !self.rests(look) {
-            return true;
-        }
-        let is_due = look.saturating_sub(self.tried_at) >= REST_LOOKS;
-        if is_due {
-            self.tried_at = look;
-        }
-        is_due
-    }
-
-    /// Whether a look may find something to do: pages to drop, to release, or an output to finish.
-    #[must_use]
-    pub fn has_to_do(&self, look: u64) -> bool {
-        self.is_awaited() || self.rests(look) || self.brought.has_any_of(&self.done)
-    }
-
-    /// Whether no compaction will come back to it.
-    fn is_abandoned(&self, look: u64) -> bool {
-        look.saturating_sub(self.last_look) > ABANDONED_LOOKS
-    }
-
-    /// These pages were tried, and stayed. They are tried again once a second, or with more around them.
-    pub fn note_stayed(&mut self, pages: Range<u64>, look: u64) {
-        if look.saturating_sub(self.stayed_since) >= REST_LOOKS {
-            self.stayed.take();
-            self.stayed_since = look;
-        }
-        self.stayed.insert(pages);
-    }
-
-    /// Whether all of these pages were tried within a second, and stayed.
-    #[must_use]
-    pub fn has_stayed(&self, pages: &Range<u64>, look: u64) -> bool {
-        look.saturating_sub(self.stayed_since) < REST_LOOKS && self.stayed.has_all(pages)
-    }
-
-    /// The pages that may be dropped now. What was read ahead, and not read, stays for longer: a compaction of many
-    /// inputs comes back to each of them after seconds.
-    #[must_use]
-    pub fn to_drop(&self, look: u64) -> Vec<Range<u64>> {
-        if self.is_abandoned(look) {
-            return self.brought.ranges();
-        }
-        let Some(held) = self.held.filter(|_| self.rests(look)) else {
-            return self.brought.common(&self.done).ranges();
-        };
-        let mut done = self.done.clone();
-        done.insert(held..held + 1);
-        self.brought.common(&done).ranges()
-    }
-
-    /// A user's scan brought them in: they stay.
-    pub fn release_all(&mut self) {
-        self.brought.take();
-    }
-
-    /// The writer is done with these pages.
-    pub fn mark_done(&mut self, pages: Range<u64>) {
-        self.done_lately.insert(pages);
-    }
-
-    /// Its hot pages are warmed now. What could not be dropped stays: so many pages.
-    pub fn hand_over(&mut self) -> u64 {
-        self.output = Output::HandedOver;
-        self.brought.take().count()
-    }
-
-    /// They were dropped, or shall stay.
-    pub fn release(&mut self, pages: Range<u64>) {
-        self.brought.remove(pages);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file_state::ABANDONED_LOOKS;
+    use crate::look::REST_LOOKS;
+    use crate::origin::Recognition;
+    use std::ops::Range;
 
     const FILE: FileId = FileId {
         device: 1,
@@ -652,18 +429,6 @@ mod tests {
         pages.finish(7, finished);
         pages.release(0..8);
         assert!(pages.try_to_finish(true, finished));
-    }
-
-    #[test]
-    fn what_stayed_is_tried_again_after_a_second_or_with_more_around_it() {
-        let mut pages = FileState::default();
-        let look = 3 * REST_LOOKS;
-        pages.note_stayed(4..8, look);
-        assert!(pages.has_stayed(&(4..8), look) && pages.has_stayed(&(5..6), look + 1));
-        assert!(!pages.has_stayed(&(4..9), look));
-        assert!(!pages.has_stayed(&(4..8), look + REST_LOOKS));
-        pages.note_stayed(20..21, look + REST_LOOKS);
-        assert!(!pages.has_stayed(&(4..8), look + REST_LOOKS));
     }
 
     #[test]

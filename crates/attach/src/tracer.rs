@@ -6,6 +6,7 @@
 //! - the end of the process, however it comes, takes the programs out of the kernel.
 
 use crate::event::{Call, Event, FileId, What};
+use crate::origin::Recognition;
 use crate::programs::{self, LAYOUTS, Layout, Maps, REGISTERS, Registers};
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
@@ -63,15 +64,6 @@ fn refused(what: &'static str) -> impl FnOnce(Errno) -> TracerError {
         Errno(libc::EPERM | libc::EACCES) => TracerError::NotPermitted,
         errno => TracerError::Unsupported { what, errno },
     }
-}
-
-/// By what a compaction's reads differ from others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recognition {
-    /// By the names of threads.
-    Names,
-    /// By `FADV_SEQUENTIAL` on the descriptor, as the kernel's readahead shows it.
-    Advice,
 }
 
 /// Programs and their maps.

@@ -1,6 +1,7 @@
 //! The reader of events, on this kernel. The tracer itself checks what its programs tell of a file of its own.
 
-use coldstream_attach::tracer::{Recognition, Tracer, TracerError};
+use coldstream_attach::Recognition;
+use coldstream_attach::tracer::{Tracer, TracerError};
 use coldstream_testkit::skip;
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `attach` tells while it runs: words on standard error, or with `--json` one object a line on standard output.
 
-use coldstream_attach::tracer::Recognition;
+use coldstream_attach::Recognition;
 use serde::Serialize;
 
 use crate::output::{self, Format};

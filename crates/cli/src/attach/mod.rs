@@ -17,8 +17,8 @@ use std::thread;
 use std::time::Duration;
 
 use coldstream_attach::session::{self, Ended};
-use coldstream_attach::tracer::{Recognition, TARGETS_MAX, Tracer, TracerError};
-use coldstream_attach::{Attached, privileges};
+use coldstream_attach::tracer::{TARGETS_MAX, Tracer, TracerError};
+use coldstream_attach::{Attached, Recognition, privileges};
 use coldstream_control::Mechanism;
 use coldstream_host::process::Mappings;
 use coldstream_host::{process, status_page, user_name};
