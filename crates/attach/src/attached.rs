@@ -123,7 +123,7 @@ impl Attached {
 
     /// Number of SSTables in its directories.
     #[must_use]
-    pub fn sstables(&self) -> usize {
+    pub fn sstable_count(&self) -> usize {
         self.catalogue.count()
     }
 
@@ -153,7 +153,7 @@ impl Attached {
     }
 
     /// Another process lowers priorities ([`crate::priorities`]), as the status page says.
-    pub fn has_priorities(&mut self) {
+    pub fn announce_priorities(&mut self) {
         self.status.announce_priorities();
     }
 
@@ -187,7 +187,7 @@ impl Attached {
     pub fn record(&mut self, event: &Event) {
         let origin = Origin::of(event, self.recognition);
         let origin = self.model.record(event, origin);
-        if event.what == What::Read && self.large_reads.is_continued(event) {
+        if event.what == What::Read && self.large_reads.note_whether_continued(event) {
             return;
         }
         match (origin, event.what) {
@@ -239,7 +239,7 @@ impl Attached {
         self.status.answer();
         self.look_for_outputs();
         self.hold_inputs();
-        self.model.files()
+        self.model.files_to_look_at()
     }
 
     /// Drops what is due of a file.
@@ -373,8 +373,8 @@ impl Attached {
 
     fn act_on_sstable(&mut self, id: FileId, kind: FileKind) {
         let look = self.model.look();
-        let pages = self.model.file(id);
-        if !pages.is_some_and(|it| it.take_turn(look) && it.has_to_do(look)) {
+        let state = self.model.file(id);
+        if !state.is_some_and(|it| it.take_turn(look) && it.has_to_do(look)) {
             return;
         }
         let file = match self.open(id) {
@@ -386,21 +386,21 @@ impl Attached {
                 return;
             }
         };
-        let Some(pages) = self.model.file(id) else {
+        let Some(state) = self.model.file(id) else {
             return;
         };
-        match pages.output {
-            Output::Grows(worker) if pages.rests(look) || is_complete(&file, kind) => {
-                pages.finish(worker, look);
+        match state.output {
+            Output::Grows(worker) if state.rests(look) || is_complete(&file, kind) => {
+                state.finish(worker, look);
                 self.finish(id, &file, worker, kind);
             }
             Output::Grows(_) => {
-                let end = pages.written_end.saturating_sub(WRITER_LAG_PAGES);
-                pages.mark_done(0..end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES);
+                let end = state.written_end.saturating_sub(WRITER_LAG_PAGES);
+                state.mark_done(0..end / WRITTEN_PIECE_PAGES * WRITTEN_PIECE_PAGES);
                 self.drop_written(id, &file);
             }
             Output::Finished { worker, .. } => {
-                pages.try_again();
+                state.try_again();
                 self.finish(id, &file, worker, kind);
             }
             Output::HandedOver | Output::No => self.drop_read(id, &file),
@@ -411,10 +411,10 @@ impl Attached {
     fn finish(&mut self, id: FileId, file: &File, writer: u32, kind: FileKind) {
         let is_written = self.drop_written(id, file);
         let look = self.model.look();
-        if let Some(pages) = self.model.file(id)
-            && pages.try_to_finish(is_written, look)
+        if let Some(state) = self.model.file(id)
+            && state.try_to_finish(is_written, look)
         {
-            let stayed = pages.hand_over();
+            let stayed = state.hand_over();
             self.status
                 .count(Counter::WriteBytesBuffered, stayed * PAGE_BYTES);
             // Of a file that had this number before.

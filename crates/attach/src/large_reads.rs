@@ -24,8 +24,9 @@ struct LargeRead {
 pub struct LargeReads(HashMap<u32, LargeRead>);
 
 impl LargeReads {
-    /// Whether a read is the rest of one that was told of before.
-    pub fn is_continued(&mut self, event: &Event) -> bool {
+    /// Notes a read. Returns whether it is the rest of one that was told of before.
+    #[must_use]
+    pub fn note_whether_continued(&mut self, event: &Event) -> bool {
         let is_large = event.pages > BATCH_PAGES;
         if self.0.is_empty() && !is_large {
             return false;
@@ -81,7 +82,7 @@ mod tests {
             read(1, 6, 31..100),
             read(1, 6, 40..41),
         ]
-        .map(|event| reads.is_continued(&event));
+        .map(|event| reads.note_whether_continued(&event));
         let expected = [false, true, false, true, true, false, false, false, false];
         assert_eq!(is_continued, expected);
         assert_eq!(reads.0.len(), 1);

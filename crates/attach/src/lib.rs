@@ -13,17 +13,17 @@
 
 mod assembler;
 mod attached;
-pub mod bits;
-pub mod catalogue;
+mod bits;
+mod catalogue;
 mod dropping;
 mod due_outputs;
-pub mod event;
+mod event;
 mod file_state;
 mod held_inputs;
 mod idle;
 mod large_reads;
 mod look;
-pub mod model;
+mod model;
 mod origin;
 pub mod priorities;
 pub mod privileges;
@@ -31,9 +31,9 @@ mod programs;
 pub mod session;
 mod status;
 pub mod tracer;
-pub mod trails;
-pub mod usual_readahead;
-pub mod warming;
+mod trails;
+mod usual_readahead;
+mod warming;
 
 pub use attached::Attached;
 pub use origin::Recognition;

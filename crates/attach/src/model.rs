@@ -60,7 +60,7 @@ impl Model {
         match event.what {
             What::ReadAhead(window) => {
                 let is_advised = self.usual_readahead.is_advised(id.device, window);
-                self.trails.show(id, descriptor, is_advised, look);
+                self.trails.note_advice(id, descriptor, is_advised, look);
             }
             What::Added => {
                 // The read that follows tells for whom.
@@ -156,7 +156,7 @@ impl Model {
 
     /// The files with pages that a compaction brought in.
     #[must_use]
-    pub fn files(&self) -> Vec<FileId> {
+    pub fn files_to_look_at(&self) -> Vec<FileId> {
         let files = self.files.iter();
         let with_pages = files.filter(|(_, file)| file.has_brought() || file.is_awaited());
         let mut with_pages: Vec<_> = with_pages
@@ -485,7 +485,7 @@ mod tests {
             record(&mut model, &written);
             model.end_look();
         }
-        assert_eq!(model.files(), files);
+        assert_eq!(model.files_to_look_at(), files);
     }
 
     #[test]

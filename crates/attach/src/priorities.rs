@@ -19,7 +19,7 @@ use std::io;
 use std::time::Duration;
 
 /// Time between two looks, as in the library.
-pub const LOOK: Duration = Duration::from_millis(200);
+pub const TEND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Values that threads had before and have since, most: one pool of threads has one.
 const LOWERED_MAX: usize = 16;

@@ -103,7 +103,7 @@ impl Trails {
     }
 
     /// A read ahead shows whether a descriptor has the advice.
-    pub fn show(&mut self, file: FileId, descriptor: u32, is_advised: bool, look: u64) {
+    pub fn note_advice(&mut self, file: FileId, descriptor: u32, is_advised: bool, look: u64) {
         let trail = self.trail(file, descriptor, look);
         if is_advised && !trail.is_advised && !trail.is_whole {
             // The number was given out again, or the descriptor is used in another way from now on.
@@ -170,7 +170,7 @@ mod tests {
     fn a_descriptor_is_a_compactions_from_the_first_pages_on() {
         let mut trails = Trails::default();
         for descriptor in [8, 9] {
-            trails.show(FILE, descriptor, true, 0);
+            trails.note_advice(FILE, descriptor, true, 0);
         }
         trails.add(1, FILE, 0..20);
         trails.add(1, FILE, 20..32);
@@ -202,9 +202,9 @@ mod tests {
         }
         assert_eq!(read(3), Reader::InOrder);
         assert_eq!(read(500), Reader::Foreground);
-        trails.show(FILE, 9, true, 0);
+        trails.note_advice(FILE, 9, true, 0);
         assert_eq!(trails.read(1, FILE, 9, &(501..502), 0), compaction(None));
-        trails.show(FILE, 9, false, 0);
+        trails.note_advice(FILE, 9, false, 0);
         assert_eq!(trails.read(1, FILE, 9, &(600..601), 0), Reader::Foreground);
     }
 
@@ -230,19 +230,19 @@ mod tests {
         let mut trails = Trails::default();
         let read = |trails: &mut Trails, page| trails.read(1, FILE, 9, &(page..page + 1), 0);
         assert_eq!(read(&mut trails, 300), Reader::Foreground);
-        trails.show(FILE, 9, true, 0);
+        trails.note_advice(FILE, 9, true, 0);
         assert_eq!(read(&mut trails, 0), compaction(None));
         // Back: a scan's, and without a new sign it stays one.
         assert_eq!(read(&mut trails, 5), compaction(None));
         assert_eq!(read(&mut trails, 1), Reader::Foreground);
-        trails.show(FILE, 9, true, 0);
+        trails.note_advice(FILE, 9, true, 0);
         assert_eq!(read(&mut trails, 2), Reader::Foreground);
     }
 
     #[test]
     fn pages_of_another_file_or_a_write_are_not_the_reads() {
         let mut trails = Trails::default();
-        trails.show(FILE, 9, true, 0);
+        trails.note_advice(FILE, 9, true, 0);
         trails.add(1, OTHER, 0..8);
         assert_eq!(trails.read(1, FILE, 9, &(0..1), 0), compaction(None));
         trails.add(1, OTHER, 0..8);

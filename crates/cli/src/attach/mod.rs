@@ -129,7 +129,7 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     for process in &mut attached {
         process.recognise(recognition);
         if arguments.priority {
-            process.has_priorities();
+            process.announce_priorities();
         }
         introduce(process, recognition, format)?;
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -317,7 +317,7 @@ fn introduce(
     }
     let attached = Event::Attached {
         pid,
-        sstables: process.sstables(),
+        sstables: process.sstable_count(),
         compactions_known_by: recognition.into(),
         mechanisms: process.mechanisms().iter().map(Mechanism::name).collect(),
     };

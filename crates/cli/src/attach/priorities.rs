@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 
 use anyhow::Context;
-use coldstream_attach::priorities::{LOOK, Tended};
+use coldstream_attach::priorities::{TEND_INTERVAL, Tended};
 use coldstream_attach::privileges;
 use coldstream_host::process;
 use coldstream_io::sys::credentials::CAP_SYS_NICE;
@@ -107,7 +107,7 @@ pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
         let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
         drop(end);
     });
-    while let Err(RecvTimeoutError::Timeout) = has_ended.recv_timeout(LOOK) {
+    while let Err(RecvTimeoutError::Timeout) = has_ended.recv_timeout(TEND_INTERVAL) {
         tended.retain(|it| !it.has_ended());
         tended.iter_mut().for_each(Tended::tend);
     }
