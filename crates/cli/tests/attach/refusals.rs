@@ -12,7 +12,8 @@ use coldstream_testkit::{directories, skip, tools};
 
 use crate::priorities::with_compaction_thread;
 use crate::subject::{
-    COLDSTREAM, NOBODY, PAGE, SYSTEM_CALL_BPF, Subject, attached, ended, eventually, interrupt,
+    COLDSTREAM, NOBODY, PAGE, PAGES, SYSTEM_CALL_BPF, Subject, attach, attached, counter, ended,
+    eventually, interrupt,
 };
 
 #[test]
@@ -182,6 +183,34 @@ fn a_limit_of_descriptors_is_not_the_end() {
     let cached = || cached_pages(&File::open(&last).unwrap());
     assert!(eventually(|| cached() == 0), "{}", cached());
     assert!(child.try_wait().unwrap().is_none());
+    assert_eq!(interrupt(child), Some(0));
+}
+
+/// What cannot be dropped for the lack of a descriptor is dropped as soon as there is one.
+#[test]
+fn a_lack_of_descriptors_passes() {
+    let mut subject = Subject::new();
+    if Command::new("prlimit").arg("--version").output().is_err() {
+        return skip("no prlimit");
+    }
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let allow = |files: u32| {
+        let mut command = Command::new("prlimit");
+        command.args(["--pid", &child.id().to_string()]);
+        // The hard limit stays.
+        command.arg(format!("--nofile={files}:"));
+        assert!(command.status().unwrap().success());
+    };
+    allow(1);
+    subject.read("rocksdb:low", "random", 0..PAGES);
+    let refused = || counter(&subject.pid(), "fallback_descriptor_limit");
+    assert!(eventually(|| refused() > 0));
+    assert_eq!(subject.resident().len(), PAGES);
+    allow(256);
+    let resident = || subject.resident();
+    assert!(eventually(|| resident().is_empty()), "{:?}", resident());
     assert_eq!(interrupt(child), Some(0));
 }
 
