@@ -145,7 +145,11 @@ fn a_unit_gets_a_drop_in_and_loses_it_again() {
             .exists()
     );
     let (code, _, said) = outcome(&mut system.attach(&["mariadb", "--remove", "--write"]));
-    assert_eq!((code, said.contains("has nothing of")), (0, true), "{said}");
+    assert_eq!(
+        (code, said.contains("does not exist: nothing to remove")),
+        (0, true),
+        "{said}"
+    );
 }
 
 #[test]

@@ -23,7 +23,7 @@ Examples:
   coldstream ctl off --all --only writes,priority   # of every process of this user
   coldstream ctl on 4711
   coldstream ctl set 4711 nice=5 io-priority=compaction:idle
-  coldstream ctl trial 4711 --seconds 2400 --turns 4  # off and on in turn: what does it do for this node?
+  coldstream ctl trial 4711 --seconds 2400 --turns 4    # off and on in turn: what does it do?
   sudo -u cassandra coldstream ctl status 4711
 
 `ctl 4711 off` means the same as `ctl off 4711`.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use coldstream_control::{Counter, DeclinedDirectory, Mechanism, Snapshot};
-use coldstream_policy::display_bytes;
+use coldstream_policy::{Priorities, display_bytes};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::refusal;
@@ -313,13 +313,18 @@ fn readahead(snapshot: &Snapshot) -> Vec<String> {
 }
 
 fn priority(snapshot: &Snapshot) -> Vec<String> {
+    // `--priority off`. The guard works all the same: it holds handovers back.
+    let changes_none = snapshot.priorities() == Some(Priorities::none());
     let mut row = Phrases::of(snapshot, Mechanism::Priority);
     row.about(Counter::PriorityThreads, |threads| {
         format!("{} changed", count(threads, "thread", "threads"))
     })
     .about(Counter::PriorityReleases, |releases| {
         let releases = count(releases, "time", "times");
-        format!("given back {releases} because compaction starved")
+        match changes_none {
+            true => format!("compaction starved {releases}"),
+            false => format!("given back {releases} because compaction starved"),
+        }
     });
     let switches = snapshot.switches;
     // While it is off, all values are those of before.
@@ -327,6 +332,10 @@ fn priority(snapshot: &Snapshot) -> Vec<String> {
         && !switches.off.contains(Mechanism::Priority)
         && let Some(priorities) = snapshot.priorities()
     {
+        if changes_none {
+            row.add("no priority is changed".to_owned());
+            return row.phrases;
+        }
         let refused = refusal::words(snapshot.nice_refused_threads());
         row.add(format!(
             "nice {}{refused}",
@@ -422,7 +431,7 @@ fn lines(counters: &[(Counter, u64)], lines_max: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use coldstream_control::{Header, Mechanisms, PAGE_WORDS, PageView, Switches};
-    use coldstream_policy::{IoMode, IoModeSetting, Priorities, Profile};
+    use coldstream_policy::{IoMode, IoModeSetting, Profile};
     use std::sync::atomic::AtomicU64;
 
     fn snapshot(values: &[(Counter, u64)], switches: &Switches) -> Snapshot {
@@ -469,6 +478,24 @@ mod tests {
         assert!(!quiet.contains("problems"), "{quiet}");
         assert!(!quiet.contains(" 0 windows"), "{quiet}");
         assert!(quiet.lines().count() < 12, "{quiet}");
+    }
+
+    #[test]
+    fn nothing_is_given_back_where_no_priority_is_changed() {
+        let released = [(Counter::PriorityReleases, 2)];
+        let mut switches = switches(&[]);
+        let given_back = priority(&snapshot(&released, &switches)).join("; ");
+        assert!(
+            given_back.contains("given back 2 times because compaction starved"),
+            "{given_back}"
+        );
+        assert!(given_back.contains("nice "), "{given_back}");
+        switches.priorities_bits = Priorities::none().to_bits();
+        let off = priority(&snapshot(&released, &switches)).join("; ");
+        assert!(
+            off.ends_with("compaction starved 2 times; no priority is changed"),
+            "{off}"
+        );
     }
 
     /// The most that can stand on it still fits on a screen.
