@@ -454,7 +454,7 @@ fn a_data_set_without_room_is_refused_before_it_is_written() {
     let ended = measured(
         Command::new(env!("CARGO_BIN_EXE_coldstream"))
             .args(["lab", "cassandra", "--runs", "1", "--modes", "5.0/stock"])
-            .args(["--keys", "1000000000000", "--hot-keys", "1"])
+            .args(["--keys", "4000000000", "--hot-keys", "1"])
             .args(["--work-dir", "work"])
             .current_dir(directory.path())
             // Neither a JDK nor a release is needed to see it.
@@ -464,7 +464,7 @@ fn a_data_set_without_room_is_refused_before_it_is_written() {
     );
     let said = String::from_utf8_lossy(&ended.stderr);
     assert!(!ended.status.success(), "{said}");
-    let values = "3814697.3 GiB of values need 13351440.4 GiB";
+    let values = "15258.8 GiB of values need 53405.8 GiB";
     assert!(said.contains("GiB free") && said.contains(values), "{said}");
     assert!(!directory.path().join("work").exists());
 }

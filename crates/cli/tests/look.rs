@@ -694,6 +694,7 @@ fn doctor_tells_of_attaching_where_that_can_work() {
     let note = "note: `coldstream attach` works for it from outside: no pacing";
     assert!(text.contains(note), "{text}");
     assert!(!text.contains("change: "), "{text}");
+    assert!(text.ends_with("nothing to change\n"), "{text}");
 }
 
 #[test]

@@ -27,19 +27,24 @@ pub fn render(report: &Report) -> String {
     for subject in &report.paths {
         lines.push(String::new());
         lines.extend(path_facts(subject));
+        lines.extend(conclusion(subject.advice.iter()));
     }
     for subject in &report.cassandra {
         lines.push(String::new());
         lines.push(heading(subject.configuration.display()));
         lines.extend(cassandra(subject));
+        lines.extend(conclusion(subject.advice.iter()));
     }
     for subject in &report.services {
         lines.push(String::new());
         lines.extend(service(subject));
+        lines.extend(conclusion(subject.advice.iter()));
     }
     for subject in &report.processes {
         lines.push(String::new());
         lines.extend(process(subject));
+        let of_node = subject.cassandra.iter().flat_map(|node| &node.advice);
+        lines.extend(conclusion(subject.advice.iter().chain(of_node)));
     }
     lines.join("\n") + "\n"
 }
@@ -55,6 +60,12 @@ fn heading(text: impl std::fmt::Display) -> String {
 fn advice(all: &[String]) -> impl Iterator<Item = String> {
     all.iter()
         .map(|text| labelled(&format!("  {} ", yellow("change:")), text))
+}
+
+/// The report on a subject that is as it shall be would just end.
+fn conclusion<'a>(mut advice: impl Iterator<Item = &'a String>) -> Option<String> {
+    let is_well = advice.next().is_none();
+    is_well.then(|| format!("  {}", green("nothing to change")))
 }
 
 fn notes(all: &[String]) -> impl Iterator<Item = String> {

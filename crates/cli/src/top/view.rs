@@ -108,7 +108,7 @@ const COLUMNS: [Column; 12] = [
         title: OFF,
         width: 4,
         rank: 3,
-        text: |process| none_or(process.off().join(",")),
+        text: switched_off,
     },
 ];
 
@@ -452,6 +452,14 @@ fn percent(value: Option<f64>) -> String {
 
 fn per_second(bytes: f64) -> String {
     format!("{:.1} MiB/s", bytes / MIB)
+}
+
+fn switched_off(process: &Process) -> String {
+    let off = process.off();
+    if off.len() > 1 && off.len() == process.mechanisms.len() {
+        return "all".to_owned();
+    }
+    none_or(off.join(","))
 }
 
 /// In compaction and at rest.
