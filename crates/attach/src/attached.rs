@@ -17,10 +17,10 @@ use coldstream_handover::MEMORY_SHARE;
 use coldstream_host::process::ProcessHandle;
 use coldstream_host::{block_device, process};
 use coldstream_io::alignment::PAGE_BYTES;
+use coldstream_io::sys::process::descriptor_limit;
 use coldstream_policy::FileKind;
 use coldstream_policy::heat::{Epochs, Heat, Touched};
 use coldstream_sstable::Error;
-use rustix::process::{Resource, getrlimit};
 use std::collections::HashSet;
 use std::fs::File;
 use std::io;
@@ -105,7 +105,7 @@ impl Attached {
             deletions: Interval::of(DELETED_LOOKS),
             due: DueOutputs::default(),
             started_at: Instant::now(),
-            second: Interval::of(REST_LOOKS),
+            second: Interval::default(),
         })
     }
 
@@ -520,7 +520,7 @@ enum Known {
 }
 
 fn held_max() -> usize {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let limit = descriptor_limit();
     // Another process may be followed, too.
     (limit.saturating_sub(OTHER_DESCRIPTORS) / 2).min(HELD_MAX) as usize
 }

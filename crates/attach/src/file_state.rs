@@ -1,7 +1,7 @@
 //! What is known of one SSTable: which of its pages may be dropped, and whether it is an output. Pure logic.
 
 use crate::bits::PageSet;
-use crate::look::REST_LOOKS;
+use crate::look::{Interval, REST_LOOKS};
 use std::ops::Range;
 
 /// Looks without an event after which no compaction comes back to a file: ten seconds.
@@ -51,12 +51,12 @@ pub struct FileState {
     pub is_input: bool,
     /// The last look at which a compaction touched it.
     pub(crate) last_look: u64,
-    /// The last look at which it rested, and was tried.
-    tried_at: u64,
+    /// When it is tried while it rests.
+    turns: Interval,
     /// Pages that were tried lately, and stayed: a reader's page keeps their folio.
     stayed: PageSet,
-    /// The look from which on these were tried.
-    stayed_since: u64,
+    /// When these are forgotten, and tried again.
+    stays: Interval,
 }
 
 impl FileState {
@@ -152,11 +152,7 @@ impl FileState {
         if self.is_awaited() || !self.rests(look) {
             return true;
         }
-        let is_due = look.saturating_sub(self.tried_at) >= REST_LOOKS;
-        if is_due {
-            self.tried_at = look;
-        }
-        is_due
+        self.turns.take_turn(look)
     }
 
     /// Whether a look may find something to do: pages to drop, to release, or an output to finish.
@@ -172,9 +168,8 @@ impl FileState {
 
     /// These pages were tried, and stayed. They are tried again once a second, or with more around them.
     pub fn note_stayed(&mut self, pages: Range<u64>, look: u64) {
-        if look.saturating_sub(self.stayed_since) >= REST_LOOKS {
+        if self.stays.take_turn(look) {
             self.stayed.take();
-            self.stayed_since = look;
         }
         self.stayed.insert(pages);
     }
@@ -182,7 +177,7 @@ impl FileState {
     /// Whether all of these pages were tried within a second, and stayed.
     #[must_use]
     pub fn has_stayed(&self, pages: &Range<u64>, look: u64) -> bool {
-        look.saturating_sub(self.stayed_since) < REST_LOOKS && self.stayed.has_all(pages)
+        !self.stays.is_due(look) && self.stayed.has_all(pages)
     }
 
     /// The pages that may be dropped now. What was read ahead, and not read, stays for longer: a compaction of many

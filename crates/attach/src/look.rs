@@ -15,15 +15,28 @@ pub(crate) struct Interval {
     last: u64,
 }
 
+/// Once a second.
+impl Default for Interval {
+    fn default() -> Self {
+        Self::of(REST_LOOKS)
+    }
+}
+
 impl Interval {
     pub(crate) fn of(looks: u64) -> Self {
         Self { looks, last: 0 }
     }
 
-    /// Whether it is due at this look. Then it is not due again for a while.
+    /// Whether it is due at this look.
+    #[must_use]
+    pub(crate) fn is_due(&self, look: u64) -> bool {
+        look.saturating_sub(self.last) >= self.looks
+    }
+
+    /// The same. Then it is not due again for a while.
     #[must_use]
     pub(crate) fn take_turn(&mut self, look: u64) -> bool {
-        let is_due = look.saturating_sub(self.last) >= self.looks;
+        let is_due = self.is_due(look);
         if is_due {
             self.last = look;
         }
@@ -40,7 +53,7 @@ mod tests {
     fn looks_that_are_passed_over_take_no_turn_away() {
         let mut model = Model::default();
         model.end_look();
-        let mut second = Interval::of(REST_LOOKS);
+        let mut second = Interval::default();
         let mut turns = 0;
         // The numbers are odd: none is a multiple of twenty.
         while model.look() < 10 * REST_LOOKS {
