@@ -31,15 +31,36 @@ pub fn sstables(files: impl IntoIterator<Item = PathBuf>) -> BTreeSet<PathBuf> {
     files.into_iter().filter(is_sstable).collect()
 }
 
-/// Whether a process maps all SSTables that it has open. LevelDB closes them then, Badger does not. `coldstream attach`
-/// follows reads by calls: it has nothing to do.
-pub fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -> bool {
+/// Why `coldstream attach` has nothing to do for a process.
+#[derive(Clone, Copy)]
+pub enum NothingToFollow {
+    /// It maps its SSTables, and attach follows reads by calls.
+    Mappings,
+    /// Its SSTables are LevelDB's. Compactions neither have a thread with a name nor give advice: nothing tells them from
+    /// readers.
+    LevelDb,
+}
+
+impl NothingToFollow {
+    /// `None` for a process that attach can follow, by the SSTables that it has open and mapped.
+    pub fn of(
+        open: &BTreeSet<PathBuf>,
+        mapped: &BTreeSet<PathBuf>,
+        has_named_thread: bool,
+    ) -> Option<Self> {
+        if maps_all_sstables(open, mapped) {
+            return Some(Self::Mappings);
+        }
+        (!has_named_thread && are_all_of_leveldb(open)).then_some(Self::LevelDb)
+    }
+}
+
+/// Whether a process maps all SSTables that it has open. LevelDB closes them then, Badger does not.
+fn maps_all_sstables(open: &BTreeSet<PathBuf>, mapped: &BTreeSet<PathBuf>) -> bool {
     !mapped.is_empty() && open.is_subset(mapped)
 }
 
-/// Whether all SSTables that a process has open are LevelDB's. Its compactions neither have a thread with a name nor give
-/// advice: `coldstream attach` cannot tell them from readers.
-pub fn are_all_of_leveldb(open: &BTreeSet<PathBuf>) -> bool {
+fn are_all_of_leveldb(open: &BTreeSet<PathBuf>) -> bool {
     !open.is_empty() && open.iter().all(|path| is_of_leveldb(path))
 }
 

@@ -26,7 +26,7 @@ use coldstream_policy::{Profile, Role};
 
 use crate::exit::{self, Exit, failure};
 use crate::output::{Format, FormatArguments};
-use crate::processes::{self, Status};
+use crate::processes::{self, NothingToFollow, Status};
 use event::Event;
 use priorities::{KEEPER, Keeper};
 
@@ -265,12 +265,16 @@ fn not_followed(pid: u32, error: &io::Error) -> anyhow::Error {
 fn nothing_to_do(pid: u32) -> Option<&'static str> {
     let mapped = Mappings::of(pid).map_or_else(|_| BTreeSet::new(), |it| it.files());
     let open = processes::sstables(process::open_files(pid).unwrap_or_default());
-    if processes::maps_all_sstables(&open, &processes::sstables(mapped)) {
-        return Some("reads its SSTables through mmap, and attach does not see such reads");
-    }
-    (!has_named_thread(pid) && processes::are_all_of_leveldb(&open)).then_some(
-        "has SSTables of LevelDB only, and attach cannot tell its compactions from readers",
-    )
+    let mapped = processes::sstables(mapped);
+    let reason = NothingToFollow::of(&open, &mapped, has_named_thread(pid))?;
+    Some(match reason {
+        NothingToFollow::Mappings => {
+            "reads its SSTables through mmap, and attach does not see such reads"
+        }
+        NothingToFollow::LevelDb => {
+            "has SSTables of LevelDB only, and attach cannot tell its compactions from readers"
+        }
+    })
 }
 
 /// Whether any of its threads has the name of a background thread.

@@ -24,7 +24,7 @@ use super::paths;
 use crate::ctl::values::count;
 use crate::exit::{self, Exit, failure};
 use crate::library;
-use crate::processes::{self, Status};
+use crate::processes::{self, NothingToFollow, Status};
 use crate::{run, title};
 
 /// The target of the descriptor of an io_uring.
@@ -137,17 +137,15 @@ impl Process {
             && self.status.is_none()
     }
 
-    fn maps_all_sstables(&self) -> bool {
-        processes::maps_all_sstables(&self.open_sstables, &self.mapped_sstables)
-    }
-
     /// Why `coldstream attach` has nothing to do for it.
     fn refused_by_attach(&self) -> Option<&'static str> {
-        if self.maps_all_sstables() {
-            return Some("it does not see reads through mmap");
-        }
-        (self.background_threads.is_empty() && processes::are_all_of_leveldb(&self.open_sstables))
-            .then_some("it cannot tell LevelDB's compactions from readers")
+        let has_named_thread = !self.background_threads.is_empty();
+        let (open, mapped) = (&self.open_sstables, &self.mapped_sstables);
+        let reason = NothingToFollow::of(open, mapped, has_named_thread)?;
+        Some(match reason {
+            NothingToFollow::Mappings => "it does not see reads through mmap",
+            NothingToFollow::LevelDb => "it cannot tell LevelDB's compactions from readers",
+        })
     }
 }
 
