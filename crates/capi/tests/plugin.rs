@@ -38,7 +38,9 @@ fn a_database_survives_power_cuts() {
         return;
     };
     let cuts = if long() { 50 } else { 2 };
+    // RocksDB alone shows what a power cut does without the plugin.
+    let ways = [&["-"], &WAYS[..]].concat();
     for filesystem in [Filesystem::Ext4, Filesystem::Xfs] {
-        power_cuts(&Database::new(&program), filesystem, cuts, &WAYS, start);
+        power_cuts(&Database::new(&program), filesystem, cuts, &ways, start);
     }
 }

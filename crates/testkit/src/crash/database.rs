@@ -95,12 +95,16 @@ impl Record for Database {
             .arguments(bounds.map(|bound| bound.to_string()))
             .run();
         let said = ended.text();
+        let (torn, said) = match said.strip_prefix("MANIFEST torn, ") {
+            Some(rest) if crash == Crash::Power => (1, rest),
+            _ => (0, said.as_str()),
+        };
         let keys = said.split(' ').next();
         let keys: Option<u64> = keys.and_then(|count| count.parse().ok());
         match (ended.status.success(), keys) {
             (true, Some(keys)) => Ok(Checked {
                 bytes: keys * WRITE_BYTES,
-                tables_with_zeros: 0,
+                files_with_zeros: torn,
             }),
             _ => Err(format!("{ended:?}")),
         }

@@ -65,14 +65,14 @@ pub enum Crash {
 pub struct Checked {
     /// Bytes that were compared.
     pub bytes: u64,
-    /// SSTables with unsynced bytes that read as zeros.
-    pub tables_with_zeros: u64,
+    /// Files with unsynced bytes that read as zeros: SSTables, and the MANIFEST of a database.
+    pub files_with_zeros: u64,
 }
 
 impl std::ops::AddAssign for Checked {
     fn add_assign(&mut self, other: Self) {
         self.bytes += other.bytes;
-        self.tables_with_zeros += other.tables_with_zeros;
+        self.files_with_zeros += other.files_with_zeros;
     }
 }
 

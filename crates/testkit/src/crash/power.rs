@@ -58,10 +58,10 @@ pub fn power_cuts<R: Record, Way: Copy + Debug>(
         running.kill();
         println!(
             "{filesystem:?}, {way:?}: {cuts} power cuts, {} MiB compared, {} MiB had been synced, \
-             zeros behind what was synced in {} tables",
+             zeros behind what was synced in {} files",
             checked.bytes >> 20,
             durable >> 20,
-            checked.tables_with_zeros
+            checked.files_with_zeros
         );
         if durable == 0 {
             skip("nothing was synced before any cut");

@@ -151,7 +151,7 @@ impl Record for Stage {
                         bytes.len()
                     ));
                 }
-                checked.tables_with_zeros += 1;
+                checked.files_with_zeros += 1;
             }
             // An SSTable that was created meanwhile may have any length.
             let longest = of_table(before)
