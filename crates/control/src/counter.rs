@@ -431,6 +431,8 @@ counters! {
     BytesEngineDirect = "bytes_engine_direct": Reads, Total(Bytes);
     /// Part of `write_bytes`: written by the engine itself around the page cache (`O_DIRECT`).
     WriteBytesEngineDirect = "write_bytes_engine_direct": Writes, Total(Bytes);
+    /// SSTables of memtable flushes that went around the page cache because memory was short (`--flush auto`).
+    FlushesBypassed = "flushes_bypassed": Writes, Total(Count);
 }
 
 impl Counter {

@@ -13,7 +13,7 @@ use crate::snapshot::Snapshot;
 
 /// The counters of the line, in its order. The problems come before these, so that a line that is
 /// cut off still has them.
-const SHOWN: [Counter; 34] = [
+const SHOWN: [Counter; 35] = [
     Counter::BytesDirect,
     Counter::BytesDontcache,
     Counter::BytesDropBehind,
@@ -33,6 +33,7 @@ const SHOWN: [Counter; 34] = [
     Counter::Drains,
     Counter::DrainsLate,
     Counter::KeptCached,
+    Counter::FlushesBypassed,
     Counter::HandoverSsTables,
     Counter::HandoverNanoseconds,
     Counter::HandoverPagesWarmed,

@@ -20,7 +20,7 @@ use crate::reads::Reads;
 use crate::sending::Sendings;
 use crate::settings::Settings;
 use crate::thread::{Inside, Slot};
-use crate::writes::StagedFiles;
+use crate::writes::{Flushes, StagedFiles};
 use crate::{eviction, readahead, report, thread};
 use coldstream_control::{Counter, Mechanism, Mechanisms, Outcome};
 use coldstream_io::Errno;
@@ -47,6 +47,8 @@ pub struct Runtime {
     pub reads: Reads,
     /// Background writes.
     pub writes: StagedFiles,
+    /// What memtable flushes write.
+    pub flushes: Flushes,
     /// Background `sendfile`.
     pub sending: Sendings,
     /// The handover.

@@ -34,6 +34,7 @@ mod bytes;
 mod config;
 pub mod descriptors;
 pub mod eviction;
+mod flush;
 pub mod heat;
 mod io_mode;
 mod kind;
@@ -52,6 +53,7 @@ pub use config::{
     Allowed, Config, ConfigError, LogTarget, SETTINGS, Section, Setting, VARIABLES, example_toml,
     markdown,
 };
+pub use flush::{FlushOutput, FlushWatch, Interval as FlushInterval};
 pub use io_mode::{IoMode, IoModeSetting, Visibility, direct_writes_corrupt};
 pub use kind::FileKind;
 pub use loader::{separates_libraries, unloadable_character};
@@ -60,4 +62,4 @@ pub use priority::{
 };
 pub use profile::Profile;
 pub use readahead::{MappedFile, Readahead, mapped_file};
-pub use role::{FlushOutput, Role};
+pub use role::Role;

@@ -12,34 +12,12 @@ pub enum Role {
     Foreground = 0,
     /// Rewrites SSTables: compaction, cleanup, scrub, upgrade.
     Compaction = 1,
-    /// Writes out a memtable. Its output is the newest data, and stays in the page cache.
+    /// Writes out a memtable. Its output is the newest data.
     Flush = 2,
     /// Reads whole SSTables to compare replicas.
     Validation = 3,
     /// Sends or receives whole SSTables.
     Streaming = 4,
-}
-
-/// Where the pages go that a memtable flush writes.
-#[derive(
-    Clone,
-    Copy,
-    Debug,
-    Default,
-    PartialEq,
-    Eq,
-    strum::EnumString,
-    strum::IntoStaticStr,
-    strum::VariantArray,
-    strum::VariantNames,
-)]
-#[strum(serialize_all = "kebab-case")]
-pub enum FlushOutput {
-    /// They stay in the page cache.
-    #[default]
-    Cached,
-    /// They go around the page cache, like those of a compaction.
-    Bypass,
 }
 
 impl Role {
@@ -56,13 +34,12 @@ impl Role {
         }
     }
 
-    /// Whether the SSTables that it writes need not be in the page cache. `flush` decides about those
-    /// of a memtable flush.
-    pub fn is_background_writer(self, flush: FlushOutput) -> bool {
+    /// Whether the SSTables that it writes need not be in the page cache. About those of a memtable flush
+    /// [`FlushOutput`](crate::FlushOutput) decides.
+    pub fn is_background_writer(self) -> bool {
         match self {
             Role::Compaction | Role::Streaming => true,
-            Role::Flush => flush == FlushOutput::Bypass,
-            Role::Foreground | Role::Validation => false,
+            Role::Foreground | Role::Flush | Role::Validation => false,
         }
     }
 

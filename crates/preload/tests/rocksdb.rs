@@ -1,11 +1,13 @@
 //! Debian's `db_bench` and `ldb` on real RocksDB. The content is the same with and without the library, and
 //! compaction inputs stay out of the page cache.
 
+use coldstream_control::Counter;
 use coldstream_testkit::database::{content, make_cold, sstables};
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
-use coldstream_testkit::{residency, tools};
+use coldstream_testkit::status_client::StatusClient;
+use coldstream_testkit::{memory_cgroup, residency, tools, within};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -256,7 +258,7 @@ fn where_the_inputs_are_cached_the_outputs_are() {
 #[test]
 fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
     let directory = coldstream_testkit::directories::on_disk();
-    for (flush, cached) in [("cached", true), ("bypass", false)] {
+    for (flush, cached) in [("auto", true), ("cached", true), ("bypass", false)] {
         let database = directory.path().join(flush);
         let more = ["--disable_auto_compactions=1"];
         let Some(fill) = db_bench(&database, "fillrandom", &more) else {
@@ -271,6 +273,35 @@ fn what_a_flush_writes_stays_cached_unless_told_otherwise() {
             "{flush}: {flushed:?}"
         );
     }
+}
+
+/// Random reads of a database that is several times the memory: pages are evicted and read again all the time.
+#[test]
+fn flushes_go_around_the_page_cache_while_memory_is_short() {
+    let directory = coldstream_testkit::directories::on_disk();
+    let database = directory.path().join("database");
+    let Some(fill) = db_bench(&database, "fillrandom", &["--num=300000"]) else {
+        return;
+    };
+    let Some(cgroup) = memory_cgroup(64 << 20) else {
+        return;
+    };
+    fill.run().well();
+    let more = [
+        "--num=300000",
+        "--use_existing_db=1",
+        "--threads=3",
+        "--duration=3600",
+    ];
+    let load = db_bench(&database, "readwhilewriting", &more).expect("as before");
+    let mut running = within(&cgroup, &load).start_with(&Preload::quiet());
+    let client = StatusClient::of(running.process_id());
+    running.wait_until(|| client.get(Counter::FlushesBypassed) > 0);
+    running.kill();
+    let check = Program::new(tools::find("ldb").expect("beside db_bench"))
+        .argument(format!("--db={}", database.display()))
+        .argument("checkconsistency");
+    assert!(check.run().well().text().contains("OK"));
 }
 
 /// Pacing at its floor, with foreground reads that all go to the device.

@@ -49,7 +49,7 @@ mod skip;
 pub mod status_client;
 pub mod tools;
 
-pub use memory_cgroup::memory_cgroup;
+pub use memory_cgroup::{memory_cgroup, within};
 pub use skip::skip;
 
 /// Whether the long form of the tests was asked for, by `COLDSTREAM_LONG=1`.

@@ -189,6 +189,10 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
     .about(Counter::KeptCached, |files| {
         let files = count(files, "SSTable", "SSTables");
         format!("{files} left in the page cache")
+    })
+    .about(Counter::FlushesBypassed, |files| {
+        let files = count(files, "flushed SSTable", "flushed SSTables");
+        format!("memory was short for {files}")
     });
     row.phrases
 }

@@ -3,7 +3,8 @@
 use crate::core::text::Text;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::memory_limits::{
-    Version, each_cgroup, parse_full_pressure, parse_limit, path_of_controller,
+    Version, each_cgroup, parse_full_pressure, parse_limit, parse_refaults, parse_stalled_us,
+    path_of_controller,
 };
 use std::ffi::CStr;
 use std::io::Write;
@@ -65,16 +66,54 @@ pub fn pressure() -> Option<f32> {
 
 /// As [`pressure`], of the process's own cgroup, if it is one of version 2.
 fn own_pressure() -> Option<f32> {
-    let mut text = [0; 4096];
-    let membership = read(c"/proc/self/cgroup", &mut text)?;
-    let cgroup = path_of_controller(membership, "")?.trim_end_matches('/');
-    let mut path = Text::<4096>::new();
-    let _ = write!(path, "{}{cgroup}/memory.pressure", Version::V2.top());
-    pressure_in(path.as_c_str()?)
+    of_own_file(Version::V2, "memory.pressure", pressure_in)
 }
 
 fn pressure_in(path: &CStr) -> Option<f32> {
     parse_full_pressure(read(path, &mut [0; 256])?)
+}
+
+/// For how long some task has waited for memory, in microseconds: one of the process's own cgroup, where that is of
+/// version 2, else any of the machine. `None` without `CONFIG_PSI`. Does not allocate.
+pub fn stalled_us() -> Option<u64> {
+    let stalled_in = |path: &CStr| parse_stalled_us(read(path, &mut [0; 256])?);
+    of_own_file(Version::V2, "memory.pressure", stalled_in)
+        .or_else(|| stalled_in(c"/proc/pressure/memory"))
+}
+
+/// How many pages of files were evicted and read again, in the process's own cgroup, else in the machine. `None` before
+/// Linux 5.9. Does not allocate.
+pub fn refaulted_pages() -> Option<u64> {
+    let refaults_in = |path: &CStr, version| {
+        let mut refaults = None;
+        each_line(path, &mut [0; 512], |line| {
+            let line = std::str::from_utf8(line).unwrap_or_default();
+            refaults = refaults.or(parse_refaults(line, version));
+        });
+        refaults
+    };
+    [Version::V1, Version::V2]
+        .into_iter()
+        .find_map(|version| {
+            of_own_file(version, "memory.stat", |path| {
+                refaults_in(path, Some(version))
+            })
+        })
+        .or_else(|| refaults_in(c"/proc/vmstat", None))
+}
+
+/// What `read_it` finds in a file of the process's own cgroup.
+fn of_own_file<T>(version: Version, name: &str, read_it: impl Fn(&CStr) -> Option<T>) -> Option<T> {
+    let controller = match version {
+        Version::V1 => "memory",
+        Version::V2 => "",
+    };
+    let mut text = [0; 4096];
+    let membership = read(c"/proc/self/cgroup", &mut text)?;
+    let cgroup = path_of_controller(membership, controller)?.trim_end_matches('/');
+    let mut path = Text::<4096>::new();
+    let _ = write!(path, "{}{cgroup}/{name}", version.top());
+    read_it(path.as_c_str()?)
 }
 
 /// The beginning of a file, as much as fits.
@@ -140,6 +179,10 @@ mod tests {
         let limit = limit_bytes();
         assert!(limit > 1 << 20 && Some(limit) <= process::machine_memory_bytes());
         assert!(pressure().is_none_or(|percent| (0.0..=100.0).contains(&percent)));
+        let first = (stalled_us(), refaulted_pages());
+        let second = (stalled_us(), refaulted_pages());
+        assert!(first <= second, "they never fall");
+        assert!(first.1.is_some(), "since Linux 5.9");
     }
 
     #[test]

@@ -395,7 +395,7 @@ impl Runtime {
             flags: flags | libc::O_CREAT | libc::O_EXCL,
             stamp: &stamp,
             handover: Handover::state(core, &self.heat),
-            is_compaction: true,
+            goes_around: true,
             is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
         };
         core.protect(|| {

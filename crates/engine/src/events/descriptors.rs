@@ -7,11 +7,11 @@ use crate::handover::{Handover, TookPlace};
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
-use crate::writes::{HandoverState, Opening, Reach};
+use crate::writes::{HandoverState, Opening, Reach, is_new};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
-use coldstream_policy::FileKind;
+use coldstream_policy::{FileKind, FlushOutput, Role};
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{Ordering, fence};
 
@@ -180,7 +180,7 @@ impl Runtime {
                 flags,
                 stamp,
                 handover: Handover::state(core, &self.heat),
-                is_compaction: false,
+                goes_around: self.goes_around(settings, kind, is_new(flags, stamp)),
                 is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
             };
             self.writes.take_in(core, &opening);
@@ -195,6 +195,22 @@ impl Runtime {
         self.enter(descriptor, tracked);
         core.count(Counter::TrackedFilesOpened, 1);
         Some(tracked)
+    }
+
+    /// Whether what the calling thread writes to an SSTable that it has opened goes around the page cache.
+    fn goes_around(&self, settings: &Settings, kind: FileKind, is_new: bool) -> bool {
+        let role = thread::role();
+        match settings.config.flush {
+            _ if role != Role::Flush => role.is_background_writer(),
+            FlushOutput::Cached => false,
+            FlushOutput::Bypass => true,
+            // Where memory is short was measured with RocksDB only.
+            FlushOutput::Auto => {
+                is_new
+                    && kind == FileKind::RocksDbSsTable
+                    && self.flushes.go_around(&self.core, &self.heat)
+            }
+        }
     }
 
     /// A file was opened while some files are staged, by a descriptor that can write, or whose reads are not
@@ -294,7 +310,7 @@ impl Runtime {
     /// A descriptor that can write is about to be closed. Returns the error of a delayed write.
     fn before_output_is_closed(&self, tracked: TrackedFile, descriptor: i32) -> Result<(), Errno> {
         let drained = self.writes.close(&self.core, tracked, descriptor);
-        self.background.record_flush(&self.core, descriptor);
+        self.record_flush(descriptor);
         if self
             .handover
             .before_close(self.means(), tracked, descriptor)
@@ -303,6 +319,14 @@ impl Runtime {
             self.background.record_busy(&self.core);
         }
         drained
+    }
+
+    /// The calling thread is about to close an SSTable that it wrote: counts a flush.
+    pub(super) fn record_flush(&self, descriptor: i32) {
+        self.background.record_flush(&self.core, descriptor);
+        if thread::role() == Role::Flush {
+            self.flushes.record(&self.core, descriptor);
+        }
     }
 
     /// Takes a descriptor out of the map.

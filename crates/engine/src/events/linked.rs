@@ -66,7 +66,7 @@ impl Runtime {
         let drained = match (tracked.writable, Inside::enter()) {
             (true, Some(_inside)) => {
                 let drained = self.writes.close(core, tracked, descriptor);
-                self.background.record_flush(core, descriptor);
+                self.record_flush(descriptor);
                 drained
             }
             _ => Ok(()),

@@ -9,6 +9,7 @@ mod calls;
 mod drain;
 mod drainer;
 mod ending;
+mod flushes;
 mod kernel_io;
 mod staged_file;
 mod sweep;
@@ -17,7 +18,8 @@ mod write;
 
 pub use calls::{Before, Sync};
 pub use drainer::Heir;
+pub use flushes::Flushes;
 pub use staged_file::StagedFiles;
 pub use sweep::Reach;
-pub use take_in::{HandoverState, Opening};
+pub use take_in::{HandoverState, Opening, is_new};
 pub use write::{WriteCall, Written};

@@ -59,8 +59,8 @@ pub struct Opening<'a> {
     pub stamp: &'a FileStamp,
     /// Whether it may get a handover.
     pub handover: HandoverState,
-    /// A compaction writes it, whatever the role of its thread is.
-    pub is_compaction: bool,
+    /// What is written to it goes around the page cache. A compaction's does, whatever the role of its thread is.
+    pub goes_around: bool,
     /// The process is a node of Cassandra that reads its data files by mappings.
     pub is_mapping_cassandra: bool,
 }
@@ -69,10 +69,7 @@ impl Opening<'_> {
     /// Whether it is a new, empty file, opened for what a staged file can give. Whose thread opened it is
     /// another question.
     pub fn is_new(&self) -> bool {
-        self.flags & libc::O_CREAT != 0
-            && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
-            && self.stamp.size_bytes == 0
-            && self.flags & UNSUPPORTED_FLAGS == 0
+        is_new(self.flags, self.stamp)
     }
 
     /// Whether to leave the file in the page cache.
@@ -96,13 +93,21 @@ impl Opening<'_> {
     }
 }
 
+/// See [`Opening::is_new`].
+pub fn is_new(flags: i32, stamp: &FileStamp) -> bool {
+    flags & libc::O_CREAT != 0
+        && flags & (libc::O_TRUNC | libc::O_EXCL) != 0
+        && stamp.size_bytes == 0
+        && flags & UNSUPPORTED_FLAGS == 0
+}
+
 impl StagedFiles {
     /// Takes in an SSTable that was opened for writing, if it is a background thread's new file that
     /// nobody else has open.
     pub fn take_in(&self, core: &Core, opening: &Opening<'_>) {
         let config = &opening.settings.config;
         if !opening.is_new()
-            || !(opening.is_compaction || thread::role().is_background_writer(config.flush))
+            || !opening.goes_around
             || self.is_closed()
             || !core.is_on(Mechanism::Writes)
             || fuse::is_blown()

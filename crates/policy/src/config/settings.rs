@@ -15,12 +15,12 @@ use super::values::{
 };
 use crate::avoided_calls::AvoidedCalls;
 use crate::eviction::Margin;
+use crate::flush::FlushOutput;
 use crate::io_mode::{IoModeSetting, Visibility};
 use crate::priority::{ByRole, IoPriority};
 use crate::priority::{Priorities, PriorityMode};
 use crate::profile::Profile;
 use crate::readahead::Readahead;
-use crate::role::FlushOutput;
 
 /// The names of an enum that were never others.
 const NAMES: Names = Names { former: &[] };
@@ -142,11 +142,13 @@ settings! {
 
     /// Whether SSTables of memtable flushes stay in the page cache.
     ///
+    /// - `auto`: they stay, but for RocksDB's while memory is short. Memory is short if tasks wait for it, or evicted pages
+    ///   are read again, and little of what flushes wrote is read.
     /// - `cached`: they stay. The newest data is what is read next.
-    /// - `bypass`: they go around the page cache, like a compaction's output. Better where memory is short.
-    flush: FlushOutput = FlushOutput::Cached => {
+    /// - `bypass`: they go around the page cache, like a compaction's output.
+    flush: FlushOutput = FlushOutput::Auto => {
         section: Writes,
-        option: "--flush cached|bypass",
+        option: "--flush auto|cached|bypass",
         variable: "COLDSTREAM_FLUSH",
         key: "writes.flush",
         values: NAMES,

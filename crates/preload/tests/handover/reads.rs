@@ -5,12 +5,11 @@ use super::case::{
     exact, program, run_logged,
 };
 use coldstream_control::{Counter, Mechanism, Outcome};
-use coldstream_host::own_cgroup::MemoryCgroup;
 use coldstream_testkit::exit_log::ExitLog;
 use coldstream_testkit::library::Preload;
 use coldstream_testkit::process::Program;
 use coldstream_testkit::status_client::StatusClient;
-use coldstream_testkit::{memory_cgroup, tools};
+use coldstream_testkit::{memory_cgroup, tools, within};
 
 use std::path::Path;
 
@@ -155,13 +154,6 @@ fn what_a_handover_has_no_room_for_is_warm_after_the_publication() {
         found.is_warm() && found.wasted_pages <= 2 * found.hot_pages
     };
     assert!((0..TRIES).any(|_| found()));
-}
-
-/// The program within a memory cgroup.
-fn within(cgroup: &MemoryCgroup, program: &Program) -> Program {
-    let enter = format!("echo $$ > {}", cgroup.processes_file().display());
-    let shell = ["-c", &format!("{enter} && exec \"$@\""), "enter"];
-    program.clone().behind(Path::new("/bin/sh"), &shell)
 }
 
 /// Reads `case`'s hot keys in turn and compacts, again and again, in a memory cgroup that holds a fifth of the data.
