@@ -34,6 +34,8 @@ pub enum Exit {
     NoEvents = 11,
     /// A trial found no clear difference.
     NoClearDifference = 12,
+    /// `doctor` has advice.
+    SomethingToChange = 13,
     /// The program exists but cannot be executed.
     NotExecutable = 126,
     /// The program does not exist.
@@ -60,6 +62,7 @@ Exit codes:
   11   `coldstream attach`: no exact events of page-cache reads, by this kernel, on this
        filesystem, or in this container; the message says which
   12   `coldstream ctl trial`: no clear difference
+  13   `coldstream doctor`: something is to change; each line `change:` says what
   126  the program cannot be executed
   127  the program does not exist
   130  interrupted; everything was cleaned up
@@ -126,6 +129,7 @@ mod tests {
             Exit::Guarded,
             Exit::NoEvents,
             Exit::NoClearDifference,
+            Exit::SomethingToChange,
             Exit::Interrupted,
         ] {
             let line = format!("\n  {:<4} ", exit as u8);

@@ -82,11 +82,21 @@ enum Command {
 
 fn main() -> ExitCode {
     let words = ctl::with_action_first(std::env::args_os().collect());
-    let result = match Arguments::parse_from(words).command {
+    match carry_out(Arguments::parse_from(words).command) {
+        Ok(exit) => exit.into(),
+        Err(error) => {
+            output::error(&error);
+            exit::of(&error).into()
+        }
+    }
+}
+
+fn carry_out(command: Command) -> anyhow::Result<Exit> {
+    match command {
         Command::Run(arguments) => run::run(*arguments),
         Command::Attach(arguments) => attach::run(&arguments),
         Command::AttachConfig(arguments) => attach_config::run(&arguments),
-        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Doctor(arguments) => return doctor::run(&arguments),
         Command::Ctl(arguments) => ctl::run(&arguments),
         Command::Top(arguments) => top::run(&arguments),
         Command::Metrics(arguments) => metrics::run(&arguments),
@@ -99,14 +109,8 @@ fn main() -> ExitCode {
         Command::RestoreSwitches(arguments) => ctl::trial::keep(&arguments),
         Command::KeepPriorities(arguments) => attach::priorities::keep(&arguments),
         Command::MakeCalls(arguments) => run::make_calls(&arguments),
-    };
-    match result {
-        Ok(()) => Exit::Ok.into(),
-        Err(error) => {
-            output::error(&error);
-            exit::of(&error).into()
-        }
     }
+    .map(|()| Exit::Ok)
 }
 
 #[cfg(test)]

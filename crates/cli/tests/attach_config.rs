@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::{Scene, assert_error, is_root, outcome, set_mode};
+use common::{Scene, assert_error, doctor_says, is_root, outcome, set_mode};
 
 /// As Debian's unit of MariaDB: through a shell, with an environment file that may be missing.
 const MARIADB: &str = "\
@@ -663,11 +663,7 @@ fn a_program_can_read_the_plan() {
 )]
 fn doctor_checks_a_unit_before_its_restart() {
     let system = System::new();
-    let doctor = |unit: &str| {
-        let (code, text, said) = outcome(&mut system.command(&["doctor", "--unit", unit]));
-        assert_eq!(code, 0, "{said}");
-        text
-    };
+    let doctor = |unit: &str| doctor_says(&mut system.command(&["doctor", "--unit", unit]));
     let text = doctor("mariadb");
     assert!(
         text.contains("coldstream attach-config mariadb.service"),
@@ -901,10 +897,7 @@ fn other_units_do_not_depend_on_files_of_cassandra() {
         let (code, text, said) = outcome(&mut system.attach(&[unit]));
         assert_eq!(code, 0, "{said}");
         assert!(text.contains("Environment=LD_PRELOAD="), "{text}");
-        assert_eq!(
-            outcome(&mut system.command(&["doctor", "--unit", unit])).0,
-            0
-        );
+        doctor_says(&mut system.command(&["doctor", "--unit", unit]));
     }
     assert_error(&mut system.attach(&["cassandra"]), 1, &["line 2 sets"]);
     // A new file behind a link that leads out of the root.

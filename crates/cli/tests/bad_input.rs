@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use coldstream_testkit::skip;
-use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
+use common::{Scene, assert_error, doctor_says, is_root, make_pipe, outcome, set_mode};
 
 const PROGRAM: &str = "int main(void) { return 0; }";
 
@@ -360,7 +360,7 @@ fn another_library_is_not_preloaded() {
         assert_error(copy.arg("volume"), 1, &words);
         let mut doctor = scene.coldstream();
         doctor.env("COLDSTREAM_LIBRARY", &library).arg("doctor");
-        let (_, report, _) = outcome(&mut doctor);
+        let report = doctor_says(&mut doctor);
         assert!(report.contains(word), "{report}");
     }
     // The real one is taken.

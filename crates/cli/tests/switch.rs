@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use coldstream_testkit::skip;
-use common::{Scene, assert_error, is_root, make_pipe, outcome, set_mode};
+use common::{Scene, assert_error, doctor_says, is_root, make_pipe, outcome, set_mode};
 
 /// Opens an SSTable, prints a line, and waits. A variable names its thread.
 const PROGRAM: &str = r#"
@@ -169,9 +169,7 @@ fn doctor_says_what_is_switched_off() {
     let pid = running.pid();
     let doctor = |format: &[&str]| {
         let mut command = database.scene.coldstream();
-        let (code, stdout, _) = outcome(command.args(["doctor", &pid]).args(format));
-        assert_eq!(code, 0);
-        stdout
+        doctor_says(command.args(["doctor", &pid]).args(format))
     };
     assert!(!doctor(&[]).contains("switched off"));
     let all = "everything is switched off: `coldstream ctl on";
@@ -506,8 +504,7 @@ fn root_says_that_no_page_could_be_made() {
         return skip("no mount namespaces here");
     }
     let mut doctor = database.scene.coldstream();
-    let (code, text, _) = outcome(doctor.args(["doctor", &running.pid()]));
-    assert_eq!(code, 0);
+    let text = doctor_says(doctor.args(["doctor", &running.pid()]));
     let words =
         "SSTables are open but there is no status page: the library could not make it in /dev/shm";
     assert!(text.contains(words), "{text}");

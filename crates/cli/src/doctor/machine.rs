@@ -36,6 +36,8 @@ pub struct Machine {
     pub memory_limit: Option<MemoryLimit>,
     /// Soft limit of open files.
     pub descriptor_limit: u64,
+    /// What to change.
+    pub advice: Vec<String>,
 }
 
 /// The most asynchronous requests that one process under Coldstream holds.
@@ -61,12 +63,13 @@ pub fn examine() -> Machine {
         memory_bytes: machine::memory_bytes(),
         memory_limit: cgroup::memory_limit("self", &mounts::read()),
         descriptor_limit: coldstream_io::sys::process::descriptor_limit(),
+        advice: Vec::new(),
     }
 }
 
 impl Machine {
     /// What to change. A limit of this shell counts only where a program `is_started_here`.
-    pub fn advice(&self, is_started_here: bool) -> Vec<String> {
+    pub fn to_change(&self, is_started_here: bool) -> Vec<String> {
         let mut advice = Vec::from_iter(self.library_missing.clone());
         if let (Some(in_use), Some(max)) = (self.aio_in_use, self.aio_max)
             && max.saturating_sub(in_use) < AIO_NEEDED

@@ -41,7 +41,8 @@ doctor reads a few pages of one SSTable in the directory. Where there is none, o
 page cache, doctor writes a file of 1 MiB without a name for a moment. A number is a process id: \
 write ./4711 for a path with that name. For a Cassandra node, or its cassandra.yaml, doctor examines \
 the configuration and the data directories too.
-Exit codes: 5 no permission, 7 no such path or process; `coldstream --help` lists all.";
+Exit codes: 0 nothing to change, 13 something to change, 5 no permission, 7 no such path or process; \
+`coldstream --help` lists all. A note alone is 0. Where something could not be examined, the code of that error wins.";
 
 /// Show what Coldstream can do for a path or a process, and what to change
 #[derive(clap::Args)]
@@ -60,8 +61,9 @@ pub struct DoctorArguments {
     format: FormatArguments,
 }
 
-/// Examines all subjects. The report comes first, then the errors. The first error decides the exit code.
-pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
+/// Examines all subjects. The report comes first, then the errors. The first error decides the exit code, or else
+/// whether anything is to change.
+pub fn run(arguments: &DoctorArguments) -> anyhow::Result<Exit> {
     let mut subjects = Vec::new();
     for argument in &arguments.subjects {
         subjects.extend(subjects_in(argument)?);
@@ -96,6 +98,7 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
         let examined = path_facts::examine(&directory, &report.machine);
         errors.extend(examined.map(|facts| report.paths.push(facts)).err());
     }
+    report.advise_on_machine();
     if report.has_subjects() {
         if arguments.format.format() == Format::Json {
             output::print_json(&report)?;
@@ -108,7 +111,11 @@ pub fn run(arguments: &DoctorArguments) -> anyhow::Result<()> {
     for error in errors {
         output::error(&error);
     }
-    first.map_or(Ok(()), Err)
+    match first {
+        Some(error) => Err(error),
+        None if report.has_advice() => Ok(Exit::SomethingToChange),
+        None => Ok(Exit::Ok),
+    }
 }
 
 /// Adds a service and its processes to the report. Returns why processes could not be examined.

@@ -32,6 +32,33 @@ impl Report {
         }
     }
 
+    /// Adds what to change about the machine. Nodes, services and running processes have limits of their own.
+    pub fn advise_on_machine(&mut self) {
+        let is_started_here =
+            self.cassandra.is_empty() && self.services.is_empty() && self.processes.is_empty();
+        self.machine.advice = self.machine.to_change(is_started_here);
+    }
+
+    /// Whether anything is to change.
+    pub fn has_advice(&self) -> bool {
+        let of_paths = self.paths.iter().map(|it| &it.advice);
+        let of_nodes = self.nodes().map(|it| &it.advice);
+        let of_services = self.services.iter().map(|it| &it.advice);
+        let of_processes = self.processes.iter().map(|it| &it.advice);
+        let of_subjects = of_paths
+            .chain(of_nodes)
+            .chain(of_services)
+            .chain(of_processes);
+        !self.machine.advice.is_empty() || of_subjects.into_iter().any(|advice| !advice.is_empty())
+    }
+
+    /// Configurations that were named, and those of processes.
+    fn nodes(&self) -> impl Iterator<Item = &Node> {
+        let of_processes = self.processes.iter();
+        let of_processes = of_processes.filter_map(|process| process.cassandra.as_ref());
+        self.cassandra.iter().chain(of_processes)
+    }
+
     /// Whether any subject could be examined.
     pub fn has_subjects(&self) -> bool {
         !(self.paths.is_empty()
@@ -43,12 +70,7 @@ impl Report {
     /// The data directories of all nodes. Only existing ones: a configuration may belong to another
     /// machine.
     pub fn data_directories(&self) -> Vec<PathBuf> {
-        let of_processes = self
-            .processes
-            .iter()
-            .filter_map(|process| process.cassandra.as_ref());
-        let nodes = self.cassandra.iter().chain(of_processes);
-        nodes
+        self.nodes()
             .flat_map(|node| &node.data_directories)
             .filter(|directory| directory.exists())
             .cloned()

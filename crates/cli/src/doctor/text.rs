@@ -20,10 +20,7 @@ const SSTABLES_SHOWN: usize = 5;
 
 /// The whole report.
 pub fn render(report: &Report) -> String {
-    // Nodes, services and running processes have limits of their own.
-    let is_started_here =
-        report.cassandra.is_empty() && report.services.is_empty() && report.processes.is_empty();
-    let mut lines = machine(&report.machine, is_started_here);
+    let mut lines = machine(&report.machine);
     for subject in &report.paths {
         lines.push(String::new());
         lines.extend(path_facts(subject));
@@ -72,7 +69,7 @@ fn notes(all: &[String]) -> impl Iterator<Item = String> {
     all.iter().map(|text| labelled("  note: ", text))
 }
 
-fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
+fn machine(machine: &Machine) -> Vec<String> {
     let lru = match machine.multi_generational_lru {
         Some(true) => "on",
         Some(false) => "off",
@@ -101,7 +98,7 @@ fn machine(machine: &Machine, is_started_here: bool) -> Vec<String> {
         row("memory limit", limit(machine.memory_limit.as_ref())),
         row("open files", machine.descriptor_limit),
     ];
-    lines.extend(advice(&machine.advice(is_started_here)));
+    lines.extend(advice(&machine.advice));
     lines
 }
 

@@ -106,6 +106,30 @@ pub fn outcome(command: &mut Command) -> (i32, String, String) {
     (code, text(ended.stdout), text(ended.stderr))
 }
 
+/// What `doctor` says. Its exit code must agree: 13 with something to change, and 0 without.
+pub fn doctor_says(command: &mut Command) -> String {
+    let (code, report, said) = outcome(command);
+    assert_eq!(said, "");
+    let has_advice = match serde_json::from_str(&report) {
+        Ok(json) => has_advice(&json),
+        Err(_) => report.contains("change: "),
+    };
+    assert_eq!(code, if has_advice { 13 } else { 0 }, "{report}");
+    report
+}
+
+/// Whether any part of a report has advice.
+fn has_advice(report: &serde_json::Value) -> bool {
+    match report {
+        serde_json::Value::Object(parts) => parts.iter().any(|(name, part)| {
+            let advice = part.as_array().filter(|_| name == "advice");
+            advice.is_some_and(|advice| !advice.is_empty()) || has_advice(part)
+        }),
+        serde_json::Value::Array(parts) => parts.iter().any(has_advice),
+        _ => false,
+    }
+}
+
 /// Asserts one error line with these words and this exit code, and no output.
 pub fn assert_error(command: &mut Command, code: i32, words: &[&str]) {
     let (found, stdout, stderr) = outcome(command);

@@ -43,6 +43,9 @@ pub fn launch_with(options: &[&str]) -> Launch {
     }
 }
 
+/// Exit code of `coldstream doctor` with advice.
+const SOMETHING_TO_CHANGE: i32 = 13;
+
 /// Asserts the report of `coldstream doctor PID`: the library is loaded and sees reads of data files, and new
 /// SSTables are written directly.
 pub fn assert_doctor_is_content(process_id: u32, version: Version) {
@@ -51,7 +54,9 @@ pub fn assert_doctor_is_content(process_id: u32, version: Version) {
         .output()
         .expect("coldstream doctor");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "coldstream doctor: {said}");
+    // The machine's readahead, or a limit of its containers, may be something to change.
+    let has_ended_well = matches!(output.status.code(), Some(0 | SOMETHING_TO_CHANGE));
+    assert!(has_ended_well, "coldstream doctor: {said}");
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let process = &report["processes"][0];
     assert!(process["library"].is_string(), "{process:#}");
