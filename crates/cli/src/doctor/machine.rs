@@ -76,7 +76,7 @@ impl Machine {
         {
             advice.push(format!(
                 "asynchronous I/O is used up ({in_use} of {max}), so windows cannot be read ahead: \
-                 raise the limit with `sysctl fs.aio-max-nr=1048576`"
+                 raise the limit with `sudo sysctl fs.aio-max-nr=1048576`"
             ));
         }
         if is_started_here {

@@ -99,7 +99,8 @@ pub fn examine(path: &Path, machine: &Machine) -> anyhow::Result<PathFacts> {
         read_ahead_kib: device.read_ahead_kib_of_mount(mount),
         name: device.name,
     });
-    let advice = advice(machine, mount, device.as_ref(), &probe);
+    let mut advice = advice(machine, mount, &probe);
+    advice.extend(device.as_ref().and_then(read_ahead_advice));
     Ok(PathFacts {
         probed_file,
         filesystem: mount.filesystem.clone(),
@@ -289,7 +290,20 @@ fn reason_of_writes(io_mode: IoMode, machine: &Machine, probe: &Probe) -> String
     }
 }
 
-fn advice(machine: &Machine, mount: &Mount, device: Option<&Device>, probe: &Probe) -> Vec<String> {
+/// What to do about a readahead above the usual one. The command works for a user with sudo, too: a redirection would
+/// be this user's own.
+fn read_ahead_advice(device: &Device) -> Option<String> {
+    let kib = device
+        .read_ahead_kib
+        .filter(|kib| *kib > READ_AHEAD_KIB_USUAL)?;
+    Some(format!(
+        "the kernel reads up to {kib} KiB ahead on {name}, and a point read without FADV_RANDOM fetches all of it: \
+         `echo 16 | sudo tee /sys/block/{name}/queue/read_ahead_kb`",
+        name = device.name
+    ))
+}
+
+fn advice(machine: &Machine, mount: &Mount, probe: &Probe) -> Vec<String> {
     let mut advice = Vec::new();
     if mount.filesystem == "overlay" {
         advice.push(
@@ -316,17 +330,6 @@ fn advice(machine: &Machine, mount: &Mount, device: Option<&Device>, probe: &Pro
              Coldstream does not write directly here. Reads are safe. Install a newer kernel"
                 .to_owned(),
         );
-    }
-    if let Some(device) = device
-        && let Some(kib) = device
-            .read_ahead_kib
-            .filter(|kib| *kib > READ_AHEAD_KIB_USUAL)
-    {
-        advice.push(format!(
-            "the kernel reads up to {kib} KiB ahead on {name}, and a point read without \
-             FADV_RANDOM fetches all of it: `echo 16 > /sys/block/{name}/queue/read_ahead_kb`",
-            name = device.name
-        ));
     }
     if !probe.cache_statistics {
         advice.push(without_cachestat(&machine.kernel_release).to_owned());
@@ -386,6 +389,22 @@ mod tests {
                 "{release}"
             );
         }
+    }
+
+    #[test]
+    fn a_large_readahead_is_lowered_by_a_command_that_sudo_can_carry_out() {
+        let advice = |read_ahead_kib| {
+            let name = "vda".to_owned();
+            read_ahead_advice(&Device {
+                name,
+                read_ahead_kib,
+            })
+        };
+        assert_eq!(advice(Some(128)), None);
+        assert_eq!(advice(None), None);
+        let large = advice(Some(8192)).unwrap();
+        let command = "`echo 16 | sudo tee /sys/block/vda/queue/read_ahead_kb`";
+        assert!(large.ends_with(command), "{large}");
     }
 
     #[test]

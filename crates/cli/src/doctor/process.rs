@@ -431,7 +431,7 @@ fn advice_without_library(process: &Process) -> Option<String> {
 
 fn from_outside(process: &Process) -> String {
     let pid = process.pid;
-    format!("`coldstream attach {pid}` works from outside, without pacing")
+    format!("`sudo coldstream attach {pid}` works from outside, without pacing")
 }
 
 /// What to do about a Go program, with the library or without.

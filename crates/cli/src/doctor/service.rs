@@ -277,7 +277,7 @@ pub fn restart_advice(service: &Service, with_library: usize) -> Option<String> 
     }
     let what = if is_wanted { "without" } else { "with" };
     Some(format!(
-        "its processes run {what} the library still: `systemctl daemon-reload && systemctl restart {}`",
+        "its processes run {what} the library still: `sudo systemctl daemon-reload && sudo systemctl restart {}`",
         service.unit
     ))
 }
