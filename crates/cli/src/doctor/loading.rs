@@ -16,16 +16,23 @@ pub fn how_to_load(pid: u32) -> String {
     }
     let groups = fs::read_to_string(process::proc_path(pid, "cgroup")).unwrap_or_default();
     let starter = process::parent(pid).filter(|parent| *parent > INIT);
-    match (service_of(&groups), starter) {
+    let starter = starter.map(|starter| (starter, process::short_name(starter)));
+    ways(service_of(&groups), starter)
+}
+
+/// The ways for a process of this service, which this other process has started.
+fn ways(service: Option<&str>, starter: Option<(u32, String)>) -> String {
+    match (service, starter) {
         (Some(unit), None) => {
-            format!("`coldstream attach-config {unit}` makes its service load it")
+            format!("`coldstream attach-config {unit}` prints what makes its service load it")
         }
-        (Some(unit), Some(starter)) => format!(
-            "set LD_PRELOAD and COLDSTREAM_PROFILE where process {starter}, {}, starts it. \
-             `coldstream attach-config {unit}` would make all programs of that service load it",
-            process::short_name(starter)
+        (Some(unit), Some((starter, name))) => format!(
+            "set LD_PRELOAD and COLDSTREAM_PROFILE where process {starter}, {name}, starts it. \
+             `coldstream attach-config {unit}` prints what would make all programs of that service load it"
         ),
-        (None, _) => "start the program with `coldstream run -- …`".to_owned(),
+        (None, _) => "start the program with `coldstream run -- …`. Where systemd is to start it: \
+                      `coldstream attach-config UNIT` prints what loads it"
+            .to_owned(),
     }
 }
 
@@ -38,6 +45,43 @@ fn service_of(groups: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_ways_to_load_the_library_fit_how_the_process_was_started() {
+        let starter = || Some((7, "node-manager".to_owned()));
+        for (service, starter, words, others) in [
+            (
+                None,
+                None,
+                &["`coldstream run", "`coldstream attach-config UNIT`"][..],
+                "LD_PRELOAD",
+            ),
+            (
+                None,
+                starter(),
+                &["`coldstream run", "`coldstream attach-config UNIT`"],
+                "LD_PRELOAD",
+            ),
+            (
+                Some("db.service"),
+                None,
+                &["`coldstream attach-config db.service`"],
+                "coldstream run",
+            ),
+            (
+                Some("yarn.service"),
+                starter(),
+                &["process 7, node-manager", "all programs of that service"],
+                "coldstream run",
+            ),
+        ] {
+            let said = ways(service, starter);
+            for word in words {
+                assert!(said.contains(word), "{word} is not in {said}");
+            }
+            assert!(!said.contains(others), "{said}");
+        }
+    }
 
     #[test]
     fn a_service_is_known_by_its_cgroup() {
