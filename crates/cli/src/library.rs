@@ -165,20 +165,32 @@ pub fn preload_value(library: &Path, existing: Option<&OsStr>) -> anyhow::Result
     Ok(OsString::from_vec(all.join(&b':')))
 }
 
-/// The library's path in a list, or in the text of a script.
+/// The library's path in a list of the loader. What that fills in, such as `$LIB`, is left in it.
+pub fn listed_in(list: &str) -> Option<PathBuf> {
+    path_in(list.split(is_separator), |name| name == FILE_NAME)
+}
+
+/// The path of the C interface in a list of the loader, which somebody took for the library.
+pub fn c_interface_in(list: &str) -> Option<PathBuf> {
+    let is_wanted = |name: &str| name.starts_with("libcoldstream_io.so");
+    path_in(list.split(is_separator), is_wanted)
+}
+
+/// The library's path in the text of a script.
 pub fn named_in(text: &str) -> Option<PathBuf> {
-    path_in(text, |name| name == FILE_NAME)
+    let is_end = |it: char| is_separator(it) || "\n\"'=${}".contains(it);
+    path_in(text.split(is_end), |name| name == FILE_NAME)
 }
 
-/// The path of the C interface in a list, which somebody took for the library.
-pub fn c_interface_in(text: &str) -> Option<PathBuf> {
-    path_in(text, |name| name.starts_with("libcoldstream_io.so"))
+fn is_separator(character: char) -> bool {
+    u8::try_from(character).is_ok_and(separates_libraries)
 }
 
-fn path_in(text: &str, is_wanted: impl Fn(&str) -> bool) -> Option<PathBuf> {
-    let is_end =
-        |it: char| u8::try_from(it).is_ok_and(separates_libraries) || "\n\"'=${}".contains(it);
-    text.split(is_end)
+fn path_in<'a>(
+    words: impl Iterator<Item = &'a str>,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Option<PathBuf> {
+    words
         .map(Path::new)
         .find(|path| {
             path.file_name()

@@ -15,6 +15,7 @@ mod doctor;
 mod exit;
 mod lab;
 mod library;
+mod loader;
 mod metrics;
 mod output;
 mod processes;

@@ -720,6 +720,27 @@ fn doctor_checks_a_unit_before_its_restart() {
         assert!(text.contains(words), "{setting}: {text}");
     }
 
+    // What the loader fills in (ld.so(8)).
+    for (path, words) in [
+        ("/usr/lib/${LIB}/libcoldstream.so", None),
+        (
+            "/usr/$LIB/libcoldstream.so",
+            Some("usr/lib64/libcoldstream.so: the service would start without it"),
+        ),
+        ("$ORIGIN/libcoldstream.so", Some("write its whole path")),
+    ] {
+        system.file("lib64/libc.so.6", "");
+        let link = system.root.join("usr/lib/lib64");
+        let _ = std::os::unix::fs::symlink("coldstream", link);
+        system.file(name, &format!("[Service]\nEnvironment=LD_PRELOAD={path}\n"));
+        let text = doctor("mariadb");
+        let unit = text.split("mariadb.service").nth(1).unwrap();
+        match words {
+            Some(words) => assert!(text.contains(words), "{path}: {text}"),
+            None => assert!(!unit.contains("change:"), "{path}: {text}"),
+        }
+    }
+
     // Whoever may replace the library runs code in the service.
     system.file(name, "");
     let directory = system.root.join("usr/lib/coldstream");

@@ -620,6 +620,47 @@ fn doctor_knows_a_library_that_was_renamed() {
     }
 }
 
+/// `$ORIGIN` is the directory of the program, and `$LIB` that of the system's libraries (ld.so(8)).
+#[test]
+fn doctor_reads_what_the_loader_fills_in() {
+    let scene = Scene::new();
+    let library = scene.path("libcoldstream.so");
+    let program = scene.path("program");
+    assert!(scene.compile(
+        "int main(void) { return getchar(); }",
+        &program,
+        &["-w", "-include", "stdio.h"]
+    ));
+    for (entry, is_renamed) in [
+        ("$ORIGIN/libcoldstream.so", false),
+        ("${ORIGIN}/libcoldstream.so", false),
+        ("${ORIGIN}/libcoldstream.so", true),
+    ] {
+        let program = Command::new(&program)
+            .env("LD_PRELOAD", entry)
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let maps = format!("/proc/{}/maps", program.id());
+        while !fs::read_to_string(&maps)
+            .unwrap()
+            .contains("libcoldstream.so")
+        {
+            std::thread::yield_now();
+        }
+        if is_renamed {
+            fs::rename(&library, scene.path("libcoldstream.so.old")).unwrap();
+        }
+        let (process, text) = doctor_of(&scene, program);
+        assert_eq!(process["library_is_replaced"], is_renamed, "{text}");
+        let place = format!(
+            "no file is at {}, which LD_PRELOAD names",
+            library.display()
+        );
+        assert_eq!(text.contains(&place), is_renamed, "{text}");
+    }
+}
+
 #[test]
 fn doctor_knows_a_library_that_was_deleted() {
     let scene = Scene::new();

@@ -1,6 +1,6 @@
 //! The environment that a process was started with, and the settings that the library reads in it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use coldstream_host::process::{self, proc_path};
 use coldstream_policy::{Config, LogTarget, Profile, separates_libraries};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
-use crate::{configuration_file, library, run};
+use crate::{configuration_file, library, loader, run};
 
 /// The environment of a process, as text.
 pub struct Environment {
@@ -69,16 +69,16 @@ impl Environment {
         preload.is_some_and(|preload| preload.contains(library::FILE_NAME))
     }
 
-    /// The library, if the loader is asked to preload it by its own name.
+    /// The library, if the loader is asked to preload it by its own name. What the loader fills in is left in it.
     pub fn library_asked_for(&self) -> Option<PathBuf> {
-        library::named_in(&self.value(library::PRELOAD)?)
+        library::listed_in(&self.value(library::PRELOAD)?)
     }
 
     /// Whether the loader is asked to preload this file, under this path.
     pub fn preloads(&self, file: &Path) -> bool {
         let preload = self.value(library::PRELOAD).unwrap_or_default();
         let mut entries = preload.as_bytes().split(|byte| separates_libraries(*byte));
-        entries.any(|entry| entry == file.as_os_str().as_bytes())
+        entries.any(|entry| loader::may_mean(Path::new(OsStr::from_bytes(entry)), file))
     }
 
     /// The C interface, if the loader is asked to preload that: its name resembles the library's.
@@ -180,6 +180,20 @@ mod tests {
         assert!(environment(&["A=1", preload, ""]).asks_for_library());
         assert!(!environment(&["LD_PRELOAD=/a.so", preload]).asks_for_library());
         assert!(!environment(&[]).asks_for_library());
+    }
+
+    #[test]
+    fn what_the_loader_fills_in_cuts_no_path() {
+        for path in [
+            "/usr/$LIB/libcoldstream.so",
+            "${ORIGIN}/../libcoldstream.so",
+        ] {
+            let asked = environment(&[&format!("LD_PRELOAD=/a.so:{path}")]);
+            assert_eq!(asked.library_asked_for(), Some(path.into()));
+        }
+        let other = environment(&["LD_PRELOAD=/usr/${LIB}/other.so"]);
+        assert!(other.preloads(Path::new("/usr/lib64/other.so")));
+        assert!(!other.preloads(Path::new("/opt/other.so")));
     }
 
     #[test]

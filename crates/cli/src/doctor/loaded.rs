@@ -10,8 +10,8 @@ use coldstream_host::process::{Mappings, proc_path};
 use rustix::fs::{Mode, OFlags, ResolveFlags};
 
 use super::environment::Environment;
-use crate::library;
 use crate::run::elf;
+use crate::{library, loader};
 
 /// The preload library in a process.
 pub struct Loaded {
@@ -47,6 +47,7 @@ pub fn of(
     })?;
     let named = environment
         .library_asked_for()
+        .and_then(|named| loader::resolved(&named, path))
         .filter(|named| named.is_absolute());
     let restart_finds_it = is_there(pid, named.as_deref().unwrap_or(path));
     let named_elsewhere = named.filter(|named| named != path && !is_same(pid, named, path));
@@ -87,7 +88,8 @@ fn was_library(
 
 /// Whether a deleted file, which the caller may not read, was where `LD_PRELOAD` names the library.
 fn is_beside(named: Option<&Path>, deleted: &Path) -> bool {
-    named.is_some_and(|named| named.parent() == deleted.parent())
+    let directories = named.and_then(Path::parent).zip(deleted.parent());
+    directories.is_some_and(|(named, deleted)| loader::may_mean(named, deleted))
 }
 
 fn in_its_root(pid: u32, path: &Path) -> PathBuf {
@@ -127,6 +129,7 @@ mod tests {
             (Some("/opt/libcoldstream.so"), true),
             (Some("/opt/a/libcoldstream.so"), false),
             (Some("libcoldstream.so"), false),
+            (Some("$ORIGIN/libcoldstream.so"), true),
             (None, false),
         ] {
             let named = named.map(Path::new);

@@ -13,6 +13,7 @@ use super::environment::{Environment, Settings};
 use super::paths;
 use crate::configuration_file;
 use crate::library::{self, PRELOAD};
+use crate::loader;
 use crate::run::{self, elf, jemalloc};
 use crate::trust::{self, Changeable};
 use crate::unit::start_settings::{self, LoadingLine};
@@ -25,6 +26,13 @@ const GROUPS: [&str; 2] = [
 ];
 /// Programs between systemd and a database that may start it with another environment.
 const STARTERS: [&str; 3] = ["sudo", "su", "env -i"];
+/// Directories of libraries that the loader may put in the place of `$LIB`: where the C library is.
+const LIBRARIES: [&str; 4] = [
+    "lib/x86_64-linux-gnu",
+    "lib/aarch64-linux-gnu",
+    "lib64",
+    "lib",
+];
 /// Processes of a service that are examined.
 const PROCESSES_MAX: usize = 16;
 
@@ -54,7 +62,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     let variables = unit.variables(root)?;
     let by_variable = [jemalloc::VARIABLE, PRELOAD].iter().find_map(|name| {
         let variable = variables.get(*name)?;
-        Some((*name, variable, library::named_in(&variable.value)?))
+        Some((*name, variable, library::listed_in(&variable.value)?))
     });
     let is_cassandra = unit.is_cassandra();
     let by_script = unit.loading_start_settings(root);
@@ -79,7 +87,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     match (&by_variable, &by_script) {
         (Some((_, variable, library)), _) => {
             service.attached_by = Some(variable.file.clone());
-            service.library = Some(library.clone());
+            service.library = Some(with_directory_of_libraries(root, library));
         }
         (None, Some((path, text))) => {
             service.attached_by = Some(path.into());
@@ -143,7 +151,23 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     Ok(service)
 }
 
+/// A path with the directory that the loader puts in the place of `$LIB`.
+fn with_directory_of_libraries(root: &Root, path: &Path) -> PathBuf {
+    let has_libc = |directory: &&&str| root.at(directory).join("libc.so.6").exists();
+    match LIBRARIES.iter().find(has_libc) {
+        Some(directory) => loader::filled_in(path, loader::DIRECTORY_OF_LIBRARIES, directory),
+        None => path.to_owned(),
+    }
+}
+
 fn library_advice(root: &Root, path: &Path) -> Option<String> {
+    if loader::has_token(path) {
+        return Some(format!(
+            "the loader fills in what `$` stands for in {} at the start, so whether the library is there cannot be \
+             checked: write its whole path",
+            path.display()
+        ));
+    }
     let there = root.at(path);
     match library::is_there(&there) {
         Ok(true) => {}
@@ -292,6 +316,15 @@ mod tests {
             "/opt/libcoldstream.so",
             "/a.so:/opt/libcoldstream.so",
             "/a.so /opt/libcoldstream.so",
+        ] {
+            assert_eq!(
+                library::listed_in(text),
+                Some("/opt/libcoldstream.so".into()),
+                "{text}"
+            );
+        }
+        for text in [
+            "/opt/libcoldstream.so",
             "x=1\nexport A=\"/opt/libcoldstream.so:${A:-/j.so}\"\n",
         ] {
             assert_eq!(
