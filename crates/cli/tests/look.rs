@@ -733,6 +733,30 @@ fn doctor_tells_of_attaching_where_that_can_work() {
     assert!(text.ends_with("nothing to change\n"), "{text}");
 }
 
+/// `coldstream attach` opens SSTables itself: its limit counts, and not that of the process that it follows.
+#[test]
+fn doctor_names_the_limit_of_the_attaching_process() {
+    let scene = Scene::new();
+    let process = Process::new(0);
+    process.attach();
+    let few = rustix::process::Rlimit {
+        current: Some(300),
+        maximum: Some(300),
+    };
+    let followed = rustix::process::Pid::from_child(&process.child);
+    let nofile = rustix::process::Resource::Nofile;
+    rustix::process::prlimit(Some(followed), nofile, few).unwrap();
+    let own = rustix::process::getrlimit(nofile).current.unwrap();
+    process.add(Counter::FallbackDescriptorLimit, 2);
+    let text = doctor_says(scene.coldstream().args(["doctor", &process.pid()]));
+    let words = format!(
+        "`coldstream attach`, process {}, may open {own} files, and lacked one 2 times",
+        std::process::id()
+    );
+    assert!(text.contains(&words), "{words} is not in {text}");
+    assert!(!text.contains("of the 300 files"), "{text}");
+}
+
 #[test]
 fn doctor_says_that_the_environment_switches_off_however_it_was_started() {
     let scene = Scene::new();

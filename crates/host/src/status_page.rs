@@ -216,11 +216,18 @@ pub fn status(pid: u32) -> Status {
     }
 }
 
+/// The process of `coldstream attach` that keeps the page of `pid`, a process of the calling user.
+#[must_use]
+pub fn keeper(pid: u32) -> Option<u32> {
+    let page = StatusPage::open(pid).ok()?;
+    let (keeper, _) = page.view().keeper()?;
+    is_kept(&page.view()).then_some(keeper)
+}
+
 /// Whether `coldstream attach` keeps the page of `pid`, a process of the calling user.
 #[must_use]
 pub fn is_attached(pid: u32) -> bool {
-    let page = StatusPage::open(pid);
-    page.is_ok_and(|page| page.view().keeper().is_some() && is_kept(&page.view()))
+    keeper(pid).is_some()
 }
 
 /// Whether the process that keeps a page is alive: the page's own, or the one of `coldstream attach`.

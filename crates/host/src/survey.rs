@@ -33,8 +33,8 @@ pub struct Surveyed {
     pub program: String,
     /// Its counters.
     pub snapshot: Snapshot,
-    /// Whether `coldstream attach` works for it.
-    pub is_attached: bool,
+    /// The process of `coldstream attach` that works for it.
+    pub keeper: Option<u32>,
 }
 
 /// Files of a user's directory that are looked at: it may be full of them.
@@ -232,7 +232,7 @@ fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
         true => view.snapshot_of(inside, started),
         false => Err(PageError::Stale { pid: inside }),
     });
-    let is_attached = PageView::new(&words).is_ok_and(|view| view.keeper().is_some());
+    let keeper = PageView::new(&words).ok().and_then(|view| view.keeper());
     let snapshot = page.map_err(|error| match error {
         PageError::Stale { .. } => Problem::Gone,
         other => Problem::Unreadable(other.to_string()),
@@ -242,7 +242,7 @@ fn look(path: &Path, inside: u32, pid: u32) -> Result<Surveyed, Problem> {
         user,
         program: process::short_name(pid),
         snapshot,
-        is_attached,
+        keeper: keeper.map(|(keeper, _)| keeper),
     })
 }
 

@@ -51,6 +51,9 @@ pub struct Process {
     pub library: Option<PathBuf>,
     /// Whether `coldstream attach` works for it.
     pub is_attached: bool,
+    /// The process of `coldstream attach`, and how many files that may open.
+    #[serde(skip)]
+    pub keeper: Option<(u32, u64)>,
     /// Whether it has no dynamic loader: no library can be preloaded.
     pub is_static: bool,
     /// Whether it is written in Go: no library sees what Go itself reads and writes.
@@ -181,9 +184,9 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         None if is_foreign => (None, why_no_page_of_other(pid)),
         None => own_status(pid),
     };
-    let is_attached = match &surveyed {
-        Some(found) => found.is_attached,
-        None => status.is_some() && status_page::is_attached(pid),
+    let keeper = match &surveyed {
+        Some(found) => found.keeper,
+        None => status.as_ref().and_then(|_| status_page::keeper(pid)),
     };
     let environment = Environment::of_process(pid);
     let has_page_mapped = mapped.iter().any(|path| is_page(path));
@@ -207,7 +210,8 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         library_named_elsewhere: loaded.as_ref().and_then(|it| it.named_elsewhere.clone()),
         restart_finds_library: loaded.as_ref().is_some_and(|it| it.restart_finds_it),
         library: loaded.map(|it| it.path),
-        is_attached,
+        is_attached: keeper.is_some(),
+        keeper: keeper.and_then(|pid| Some((pid, process::descriptor_limit(pid)?))),
         // A kernel thread has no mapping at all.
         is_static: !mapped.is_empty() && named(&mapped, |name| name.starts_with(b"ld-")).is_none(),
         is_go: run::is_go(Path::new(&format!("/proc/{pid}/exe"))),
@@ -533,15 +537,18 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some(limit) = process.descriptor_limit {
-        let refused = process.status.as_ref();
-        let refused = refused.map_or(0, |status| status.get(Counter::FallbackDescriptorLimit));
-        advice.extend(descriptor_advice(
-            limit,
-            process.open_sstables.len(),
-            refused,
-        ));
-    }
+    let refused = process.status.as_ref();
+    let refused = refused.map_or(0, |status| status.get(Counter::FallbackDescriptorLimit));
+    advice.extend(match (process.keeper, process.descriptor_limit) {
+        // It opens the SSTables itself.
+        (Some((keeper, limit)), _) => {
+            keepers_descriptor_advice(process.pid, keeper, limit, refused)
+        }
+        (None, Some(limit)) if !process.is_attached => {
+            descriptor_advice(limit, process.open_sstables.len(), refused)
+        }
+        (None, _) => None,
+    });
     advice.extend(process.unknown_variables.iter().map(|name| {
         format!(
             "{name} in its environment is ignored: it is not a variable of Coldstream{}",
@@ -602,6 +609,18 @@ fn descriptor_advice(limit: u64, open_sstables: usize, refused: u64) -> Option<S
         "{why}: Coldstream takes {share} of the {limit} files that the process may open. Raise the limit with \
          `ulimit -n` before you start it (systemd: `LimitNOFILE=`), to 16 for each SSTable or to 65,536"
     ))
+}
+
+/// What to do where `coldstream attach`, process `keeper`, lacked descriptors. At its start it raises its limit as far as
+/// it may.
+fn keepers_descriptor_advice(pid: u32, keeper: u32, limit: u64, refused: u64) -> Option<String> {
+    (refused > 0).then(|| {
+        format!(
+            "`coldstream attach`, process {keeper}, may open {limit} files, and lacked one {}: start it with more, as by \
+             `sudo sh -c 'ulimit -n 65536 && exec coldstream attach {pid}'`",
+            count(refused, "time", "times")
+        )
+    })
 }
 
 /// What to do about a filter of system calls that nobody has tried out for it.

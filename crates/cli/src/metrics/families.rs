@@ -396,7 +396,7 @@ fn information(processes: &[Surveyed]) -> Family {
             ("profile", header.profile.name().to_owned()),
             ("reads_configured", header.configured.name().to_owned()),
             ("reads", in_force.to_owned()),
-            ("attached", process.is_attached.to_string()),
+            ("attached", process.keeper.is_some().to_string()),
         ];
         vec![sample("", labels, Value::Whole(1))]
     });

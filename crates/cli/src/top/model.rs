@@ -218,7 +218,7 @@ impl Process {
                 .in_force
                 .map_or(configured, |io_mode| io_mode.name())
                 .to_owned(),
-            is_attached: surveyed.is_attached,
+            is_attached: surveyed.keeper.is_some(),
             mechanisms: switches(now),
             foreground: Foreground {
                 timed_per_second: rate(since.device_reads() as f64, seconds),
@@ -352,7 +352,7 @@ pub mod tests {
             user: Some(0),
             program: "driver".to_owned(),
             snapshot: page.snapshot().unwrap(),
-            is_attached: false,
+            keeper: None,
         }
     }
 
