@@ -620,6 +620,63 @@ fn doctor_knows_a_library_that_was_renamed() {
     }
 }
 
+/// RocksDB, or LevelDB in an old database: the names are the same, and the footer tells.
+#[test]
+fn doctor_names_options_of_the_engine_whose_sstables_are_mapped() {
+    const PROGRAM: &str = r#"
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+int main(int argc, char **argv) {
+  if (mmap(NULL, 1, PROT_READ, MAP_SHARED, open(argv[argc - 1], O_RDONLY), 0) == MAP_FAILED) return 1;
+  puts("ready");
+  fflush(stdout);
+  return getchar() == 0;
+}
+"#;
+    let scene = Scene::new();
+    let program = scene.path("database");
+    assert!(scene.compile(PROGRAM, &program, &[]));
+    let block_based = [
+        &[0; 41][..],
+        &5_u32.to_le_bytes(),
+        &0x88e2_41b7_85f4_cff7_u64.to_le_bytes(),
+    ];
+    let legacy = [&[0; 40][..], &0xdb47_7524_8b80_fb57_u64.to_le_bytes()];
+    for (footer, own, others) in [
+        (
+            block_based.concat(),
+            "allow_mmap_reads",
+            ["disk_access_mode", "--readahead"],
+        ),
+        (
+            legacy.concat(),
+            "--readahead",
+            ["disk_access_mode", "allow_mmap_reads"],
+        ),
+        (
+            vec![0; 64],
+            "if it can",
+            ["disk_access_mode", "allow_mmap_reads"],
+        ),
+    ] {
+        let sstable = scene.path("000005.sst");
+        fs::write(&sstable, footer).unwrap();
+        let mut program = Command::new(&program)
+            .arg(&sstable)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        assert_eq!(first_line(&mut program), "ready\n");
+        let (_, text) = doctor_of(&scene, program);
+        assert!(text.contains(own), "{own} is not in {text}");
+        for other in others {
+            assert!(!text.contains(other), "{other} is in {text}");
+        }
+    }
+}
+
 /// `$ORIGIN` is the directory of the program, and `$LIB` that of the system's libraries (ld.so(8)).
 #[test]
 fn doctor_reads_what_the_loader_fills_in() {

@@ -92,7 +92,8 @@ fn is_beside(named: Option<&Path>, deleted: &Path) -> bool {
     directories.is_some_and(|(named, deleted)| loader::may_mean(named, deleted))
 }
 
-fn in_its_root(pid: u32, path: &Path) -> PathBuf {
+/// Where a file of process `pid` is, as this process sees it.
+pub fn in_its_root(pid: u32, path: &Path) -> PathBuf {
     let relative = path.strip_prefix("/").unwrap_or(path);
     proc_path(pid, "root").join(relative)
 }

@@ -11,6 +11,7 @@ mod loaded;
 mod loading;
 mod log;
 mod machine;
+mod mapped;
 mod path_facts;
 mod paths;
 mod process;

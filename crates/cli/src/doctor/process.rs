@@ -20,6 +20,7 @@ use super::environment::{Environment, Settings};
 use super::loaded;
 use super::loading::how_to_load;
 use super::log;
+use super::mapped;
 use super::paths;
 use crate::ctl::values::count;
 use crate::exit::{self, Exit, failure};
@@ -109,6 +110,9 @@ pub struct Process {
     /// SSTables that it has mapped. The library does not see these reads.
     #[serde(rename = "mapped_tables", serialize_with = "paths::all")]
     pub mapped_sstables: BTreeSet<PathBuf>,
+    /// The engine of these.
+    #[serde(skip)]
+    pub mapped_by: Option<mapped::Engine>,
     /// Whether it has an io_uring. The library does not see reads through it.
     pub io_uring: bool,
     /// Number of threads in each background role, by their names.
@@ -138,6 +142,13 @@ impl Process {
             && self.settings_refused.is_none()
             && self.open_sstables.is_empty()
             && self.status.is_none()
+    }
+
+    /// What to say about its mapped SSTables.
+    fn word_on_mapped(&self) -> Option<mapped::Word> {
+        let looks = self.status.as_ref();
+        let looks = looks.map_or(0, |status| status.get(Counter::MappedLooks));
+        mapped::word(self.mapped_by?, looks)
     }
 
     /// Why `coldstream attach` has nothing to do for it.
@@ -197,6 +208,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         (Some(_), None) => environment.profile(pid),
         (None, None) => None,
     };
+    let mapped_sstables = processes::sstables(mapped.iter().cloned());
     let mut process = Process {
         profile: profile.map(Profile::name),
         profile_of_threads: profile
@@ -233,7 +245,8 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         status,
         status_missing,
         open_sstables: processes::sstables(open),
-        mapped_sstables: processes::sstables(mapped),
+        mapped_by: mapped::engine(&mapped_sstables, &mapped, |path| mapped::open_of(pid, path)),
+        mapped_sstables,
         io_uring,
         background_threads: background_threads(pid),
         unknown_threads: unknown_threads(pid),
@@ -242,11 +255,7 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         advice: Vec::new(),
         notes: Vec::new(),
     };
-    if process.is_attached {
-        process.notes.push(format!(
-            "`coldstream attach` works for it from outside: {LESS_FROM_OUTSIDE}"
-        ));
-    }
+    process.notes = notes(&process);
     let unread = match cassandra::of_process(pid) {
         Some(Ok(node)) => {
             process.cassandra = Some(node);
@@ -268,6 +277,19 @@ pub fn examine(pid: u32, asked: Asked) -> anyhow::Result<Process> {
         .advice
         .extend(log.and_then(|file| log::advice(pid, &file)));
     Ok(process)
+}
+
+/// What to know, where nothing is to change.
+fn notes(process: &Process) -> Vec<String> {
+    let from_outside = process
+        .is_attached
+        .then(|| format!("`coldstream attach` works for it from outside: {LESS_FROM_OUTSIDE}"));
+    // What is said of a Go program covers it.
+    let on_mapped = match process.word_on_mapped() {
+        Some(mapped::Word::Note(text)) if !process.is_go => Some(text.to_owned()),
+        _ => None,
+    };
+    from_outside.into_iter().chain(on_mapped).collect()
 }
 
 /// The library's verdict on its settings. A process with a status page has accepted them, even if the file has changed since.
@@ -498,11 +520,12 @@ fn advice(process: &Process, asked: Asked) -> Vec<String> {
     }
     // The advice about the node's configuration covers mmap.
     let covers_mmap = |node: &cassandra::Node| node.data_reads == "mmap";
-    // To a Go program the options of RocksDB and Cassandra mean nothing.
-    if !process.is_go && !process.cassandra.as_ref().is_some_and(covers_mmap) {
-        let looks = process.status.as_ref();
-        let looks = looks.map_or(0, |status| status.get(Counter::MappedLooks));
-        advice.extend(advice_on_mapped(&process.mapped_sstables, looks).map(str::to_owned));
+    // What is said of a Go program covers it, too.
+    if !process.is_go
+        && !process.cassandra.as_ref().is_some_and(covers_mmap)
+        && let Some(mapped::Word::Advice(text)) = process.word_on_mapped()
+    {
+        advice.push(text.to_owned());
     }
     if !process.unknown_threads.is_empty() && process.library.is_some() {
         let names: Vec<&str> = process
@@ -687,23 +710,6 @@ fn why_idle(process: &Process) -> Option<String> {
     )
 }
 
-/// What to do about mapped SSTables. `looks` is how often the library has looked at them.
-fn advice_on_mapped(sstables: &BTreeSet<PathBuf>, looks: u64) -> Option<&'static str> {
-    match sstables.first() {
-        None => None,
-        Some(path) if processes::is_of_leveldb(path) => (looks == 0).then_some(
-            "LevelDB reads its SSTables through mmap, and the kernel's readahead fills the page cache: unless \
-             it mostly scans, set the device's read_ahead_kb to 8, or start it with `--readahead scans-and-mapped` \
-             (COLDSTREAM_READAHEAD)",
-        ),
-        Some(_) => Some(
-            "SSTables are read through mmap, and no library sees these reads: for Cassandra set \
-             `disk_access_mode: mmap_index_only`, for RocksDB \
-             `allow_mmap_reads=false`",
-        ),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -790,14 +796,5 @@ mod tests {
             refused.starts_with("1 read, write or handover was without a descriptor"),
             "{refused}"
         );
-    }
-
-    #[test]
-    fn mapped_sstables_get_the_advice_of_their_engine() {
-        let advice = |path: &str, looks| advice_on_mapped(&BTreeSet::from([path.into()]), looks);
-        assert!(advice("/d/000005.ldb", 0).is_some_and(|it| it.contains("scans-and-mapped")));
-        assert_eq!(advice("/d/000005.ldb", 1), None);
-        assert!(advice("/d/000005.sst", 0).is_some_and(|it| it.contains("allow_mmap_reads")));
-        assert_eq!(advice_on_mapped(&BTreeSet::new(), 0), None);
     }
 }

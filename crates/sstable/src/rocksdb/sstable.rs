@@ -43,6 +43,35 @@ pub enum Format {
     },
 }
 
+impl Format {
+    /// The format by the footer alone, which is the end of the file. RocksDB's of `format_version` 0, which it no longer
+    /// writes, counts as LevelDB's.
+    ///
+    /// # Errors
+    /// - [`Error::Unsupported`] for a later or another format of RocksDB or Pebble.
+    /// - [`Error::Unfinished`] or [`Error::Malformed`] if there is no footer.
+    /// - [`Error::Io`] if reading fails.
+    pub fn by_footer(source: &dyn ReadAt) -> Result<Self> {
+        let footer = Footer::read(source)?;
+        Ok(match footer.format_version {
+            0 => Self::LevelDb,
+            _ => Self::with_properties(&footer),
+        })
+    }
+
+    /// That of an SSTable with properties: LevelDB's have none.
+    fn with_properties(footer: &Footer) -> Self {
+        match footer.is_pebbles {
+            true => Self::Pebble {
+                table_format: footer.format_version,
+            },
+            false => Self::RocksDb {
+                format_version: footer.format_version,
+            },
+        }
+    }
+}
+
 /// An SSTable that is open for reading, and the top level of its index.
 ///
 /// It borrows its file. A reader for another thread is opened anew.
@@ -139,15 +168,7 @@ impl<'a> SsTable<'a> {
             dictionary: metaindex.dictionary,
             orders: orders(&schema),
             comparator: schema.comparator,
-            format: if footer.is_pebbles {
-                Format::Pebble {
-                    table_format: version,
-                }
-            } else {
-                Format::RocksDb {
-                    format_version: version,
-                }
-            },
+            format: Format::with_properties(&footer),
             has_default_keys: schema.key_schema.starts_with(DEFAULT_KEYS),
             properties: schema.properties,
         };
