@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use coldstream_control::{Counter, DeclinedDirectory, Mechanism, Snapshot};
-use coldstream_policy::{Priorities, display_bytes};
+use coldstream_policy::display_bytes;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::refusal;
-use super::values::{count, duration, misses_text, tax_text, thousands};
+use super::values::{changes_no_priority, count, duration, misses_text, tax_text, thousands};
 use crate::{output, title};
 
 /// Reads slower than this are in the last of [`Counter::DEVICE_READS`].
@@ -318,7 +318,7 @@ fn readahead(snapshot: &Snapshot) -> Vec<String> {
 
 fn priority(snapshot: &Snapshot) -> Vec<String> {
     // `--priority off`. The guard works all the same: it holds handovers back.
-    let changes_none = snapshot.priorities() == Some(Priorities::none());
+    let changes_none = changes_no_priority(snapshot);
     let mut row = Phrases::of(snapshot, Mechanism::Priority);
     row.about(Counter::PriorityThreads, |threads| {
         format!("{} changed", count(threads, "thread", "threads"))
@@ -435,7 +435,7 @@ fn lines(counters: &[(Counter, u64)], lines_max: usize) -> Vec<String> {
 mod tests {
     use super::*;
     use coldstream_control::{Header, Mechanisms, PAGE_WORDS, PageView, Switches};
-    use coldstream_policy::{IoMode, IoModeSetting, Profile};
+    use coldstream_policy::{IoMode, IoModeSetting, Priorities, Profile};
     use std::sync::atomic::AtomicU64;
 
     fn snapshot(values: &[(Counter, u64)], switches: &Switches) -> Snapshot {

@@ -1,7 +1,7 @@
 //! Numbers as a person reads them.
 
-use coldstream_control::{Counter, DeviceReadTax, PhaseFigures, PhaseReads, Unit};
-use coldstream_policy::display_bytes;
+use coldstream_control::{Counter, DeviceReadTax, PhaseFigures, PhaseReads, Snapshot, Unit};
+use coldstream_policy::{Priorities, display_bytes};
 
 /// A counter's value with its unit.
 pub fn with_unit(counter: Counter, value: u64) -> String {
@@ -11,6 +11,11 @@ pub fn with_unit(counter: Counter, value: u64) -> String {
         Unit::BytesPerSecond => display_bytes(value) + "/s",
         Unit::Nanoseconds => duration(value),
     }
+}
+
+/// Whether the priorities of no thread are changed (`--priority off`).
+pub fn changes_no_priority(snapshot: &Snapshot) -> bool {
+    snapshot.priorities() == Some(Priorities::none())
 }
 
 /// Nanoseconds in µs, ms or s, whichever is the largest with at least one.

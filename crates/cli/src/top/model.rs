@@ -7,6 +7,7 @@ use coldstream_host::survey::Surveyed;
 use serde::{Deserialize, Serialize};
 
 use super::look::Look;
+use crate::ctl::values::changes_no_priority;
 
 /// All processes, over the time between two looks.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -137,6 +138,9 @@ pub struct Pacing {
 pub struct Priority {
     /// Times that they got their former priorities back, since the start.
     pub releases: u64,
+    /// Whether none is changed (`--priority off`).
+    #[serde(default)]
+    pub changes_none: bool,
     /// Processor time per second; all threads together.
     pub run_per_second: f64,
     /// Time per second in which they waited for a processor; all threads together.
@@ -242,6 +246,7 @@ impl Process {
             eviction_bytes_per_second: per_second(Counter::EvictionBytes),
             priority: Priority {
                 releases: now.get(Counter::PriorityReleases),
+                changes_none: changes_no_priority(now),
                 run_per_second: seconds_per_second(Counter::BackgroundRunNanoseconds),
                 wait_per_second: seconds_per_second(Counter::BackgroundWaitNanoseconds),
             },
@@ -354,6 +359,20 @@ pub mod tests {
             snapshot: page.snapshot().unwrap(),
             keeper: None,
         }
+    }
+
+    /// A process with these counters and switches.
+    pub fn surveyed_with_switches(
+        pid: u32,
+        values: &[(Counter, u64)],
+        switches: &Switches,
+    ) -> Surveyed {
+        surveyed_page(pid, 1, |page| {
+            for &(counter, value) in values {
+                page.set(counter, value);
+            }
+            page.put_switches(switches);
+        })
     }
 
     /// A process with this many device reads, in compaction and at rest.

@@ -108,7 +108,7 @@ const COLUMNS: [Column; 12] = [
         title: OFF,
         width: 4,
         rank: 3,
-        text: switched_off,
+        text: |process| switched_off(process, usize::MAX),
     },
 ];
 
@@ -183,10 +183,15 @@ fn draw_list(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
     let position = order.iter().position(|process| Some(process.pid) == chosen);
     // The chosen one is always on the screen.
     let skipped = position.map_or(0, |at| (at + 1).saturating_sub(visible));
+    // The last one gets what is left.
+    let others = columns.iter().filter(|column| column.title != OFF);
+    let others: u16 = others.map(|column| column.width + 1).sum();
+    let left = usize::from(area.width.saturating_sub(others));
     let rows = order.iter().skip(skipped).map(|process| {
-        let cells = columns
-            .iter()
-            .map(|column| Cell::from((column.text)(process)));
+        let cells = columns.iter().map(|column| match column.title {
+            OFF => Cell::from(switched_off(process, left)),
+            _ => Cell::from((column.text)(process)),
+        });
         let style = if Some(process.pid) == chosen && state.is_interactive {
             Style::new().add_modifier(Modifier::REVERSED)
         } else {
@@ -194,7 +199,6 @@ fn draw_list(model: &Model, state: &State, area: Rect, buffer: &mut Buffer) {
         };
         Row::new(cells).style(style)
     });
-    // The last one gets what is left.
     let widths = columns.iter().map(|column| match column.title {
         OFF => Constraint::Min(column.width),
         _ => Constraint::Length(column.width),
@@ -303,11 +307,16 @@ fn unwrapped_details(process: &Process) -> Vec<Line<'static>> {
     let eviction = format!("{dropped} dropped");
     lines.push(mechanism(Mechanism::Eviction, eviction));
     let priority = &process.priority;
+    let releases = count(priority.releases, "time", "times");
+    // With `--priority off` the guard works all the same: it holds handovers back.
+    let released = match (priority.changes_none, priority.releases) {
+        (false, _) => format!("given back {releases}"),
+        (true, 0) => "no priority is changed".to_owned(),
+        (true, _) => format!("no priority is changed; compaction starved {releases}"),
+    };
     let priority = format!(
-        "background threads: {:.2} processors used, {:.2} waited for; given back {}",
-        priority.run_per_second,
-        priority.wait_per_second,
-        count(priority.releases, "time", "times")
+        "background threads: {:.2} processors used, {:.2} waited for; {released}",
+        priority.run_per_second, priority.wait_per_second,
     );
     lines.push(mechanism(Mechanism::Priority, priority));
     if let Some(memory) = &process.memory {
@@ -454,12 +463,18 @@ fn per_second(bytes: f64) -> String {
     format!("{:.1} MiB/s", bytes / MIB)
 }
 
-fn switched_off(process: &Process) -> String {
+/// The mechanisms that are off, by their names if these fit, or else how many of all: the details name those of
+/// the chosen process.
+fn switched_off(process: &Process, columns: usize) -> String {
     let off = process.off();
     if off.len() > 1 && off.len() == process.mechanisms.len() {
         return "all".to_owned();
     }
-    none_or(off.join(","))
+    let names = off.join(",");
+    match names.len() <= columns {
+        true => none_or(names),
+        false => format!("{}/{}", off.len(), process.mechanisms.len()),
+    }
 }
 
 /// In compaction and at rest.
@@ -529,7 +544,11 @@ impl Sort {
 
 #[cfg(test)]
 mod tests {
+    use coldstream_control::{Counter, Mechanisms, Switches};
+    use coldstream_policy::Priorities;
+
     use super::*;
+    use crate::top::model::tests::{look, surveyed_with_switches};
 
     #[test]
     fn what_is_off_is_told_at_eighty_columns() {
@@ -554,6 +573,65 @@ mod tests {
             }
         }
         assert_eq!(columns(WIDTH_OF_ALL, true).len(), COLUMNS.len());
+    }
+
+    fn process(values: &[(Counter, u64)], switches: &Switches) -> Model {
+        let now = std::time::Instant::now();
+        let processes = || vec![surveyed_with_switches(7, values, switches)];
+        Model::between(&look(now, processes()), &look(now, processes()))
+    }
+
+    #[test]
+    fn no_name_of_what_is_off_is_cut() {
+        let mechanisms = [Mechanism::Reads, Mechanism::Writes, Mechanism::Handover];
+        let switches = |off: &[Mechanism]| Switches {
+            mechanisms: Mechanisms::of(&mechanisms),
+            off: Mechanisms::of(off),
+            ..Switches::default()
+        };
+        for (width, off, shown) in [
+            (80, &mechanisms[..1], "1/3"),
+            (80, &mechanisms[..2], "2/3"),
+            (80, &mechanisms, "all"),
+            (80, &[], "-"),
+            (WIDTH_OF_ALL, &mechanisms[..2], "reads,writes"),
+        ] {
+            let text = text(&process(&[], &switches(off)), &State::default(), width);
+            let row = text.lines().find(|line| line.starts_with("7 "));
+            let last = row.and_then(|row| row.split_whitespace().last());
+            assert_eq!(last, Some(shown), "{text}");
+            // The details name them at every width.
+            for mechanism in off {
+                let state = format!("{} OFF", mechanism.name());
+                assert!(text.contains(&state), "{state} is not in {text}");
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_is_given_back_where_no_priority_is_changed() {
+        for (priorities, released, words) in [
+            (Priorities::default(), 2, "; given back 2 times"),
+            (Priorities::none(), 0, "; no priority is changed"),
+            (
+                Priorities::none(),
+                2,
+                "; no priority is changed; compaction starved 2 times",
+            ),
+        ] {
+            let switches = Switches {
+                mechanisms: Mechanisms::of(&[Mechanism::Priority]),
+                priorities_bits: priorities.to_bits(),
+                ..Switches::default()
+            };
+            let model = process(&[(Counter::PriorityReleases, released)], &switches);
+            let text = text(&model, &State::default(), 200);
+            let row = text.lines().find(|line| line.starts_with("priority"));
+            assert!(
+                row.is_some_and(|row| row.ends_with(words)),
+                "{words}: {text}"
+            );
+        }
     }
 
     #[test]
