@@ -709,7 +709,7 @@ fn doctor_checks_a_unit_before_its_restart() {
             "ExecStart=\nExecStart=/usr/bin/sudo -u db mariadbd",
             "`sudo`",
         ),
-        ("Environment=LD_PRELOAD=", "no file of the unit attaches"),
+        ("Environment=LD_PRELOAD=", "no file of the unit loads"),
         (
             "Environment=LD_PRELOAD=/opt/libcoldstream.so",
             "no library at",

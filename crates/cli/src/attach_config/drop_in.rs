@@ -1,4 +1,4 @@
-//! The drop-in that attaches a unit of systemd.
+//! The drop-in that loads the library into a unit of systemd.
 
 use std::ffi::OsStr;
 
@@ -49,7 +49,7 @@ pub fn plan(root: &Root, name: &str, wanted: Option<&Wanted>) -> anyhow::Result<
     })
 }
 
-/// What still attaches a node whose drop-in is taken away.
+/// What still loads the library into a node whose drop-in is taken away.
 fn note_of_start_settings(root: &Root, unit: &Unit) -> Option<String> {
     let (path, _) = unit.loading_start_settings(root)?;
     Some(format!(
@@ -183,7 +183,7 @@ fn preload(root: &Root, unit: &Unit, wanted: &Wanted) -> anyhow::Result<(&'stati
     for key in ["RootDirectory", "RootImage"] {
         if let Some(setting) = unit.setting(key) {
             let message = format!(
-                "{}: {key}={}: the library is not in that root; copy it there, and attach by hand",
+                "{}: {key}={}: the library is not in that root; copy it there, and set LD_PRELOAD by hand",
                 setting.file.display(),
                 setting.value
             );

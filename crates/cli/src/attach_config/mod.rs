@@ -35,7 +35,7 @@ itself as NAME.coldstream-backup; --remove deletes copies that it no longer need
 Exit codes: 1 a file or a setting is in the way, 3 wrong configuration file, 5 no permission, \
 7 no such unit, file or library, or no directory of the log.";
 
-/// Print or write what attaches Coldstream to an installed database
+/// Print or write what loads Coldstream into an installed database
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct AttachArguments {
@@ -125,7 +125,7 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
 /// The unit whose start script packages install.
 const PACKAGED_UNIT: &str = "cassandra";
 
-/// Refuses what would attach a node twice: of two settings nobody would know which one counts.
+/// Refuses what would load the library into a node twice: of two settings nobody would know which one counts.
 fn check_one_way(root: &Root, subject: &str) -> anyhow::Result<()> {
     let (by, other) = if subject.contains('/') {
         let real = |path: &Path| std::fs::canonicalize(root.at(path)).ok();

@@ -1,4 +1,4 @@
-//! The lines in Cassandra's `cassandra-env.sh` that attach a node. `bin/cassandra` reads that file before it looks for
+//! The lines in Cassandra's `cassandra-env.sh` that load the library into a node. `bin/cassandra` reads that file before it looks for
 //! jemalloc, and so before it replaces `LD_PRELOAD`.
 
 use std::path::Path;

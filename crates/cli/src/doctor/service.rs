@@ -1,4 +1,4 @@
-//! A service of systemd and Coldstream, before its restart and after: whether its files attach the library, and what
+//! A service of systemd and Coldstream, before its restart and after: whether its files load the library, and what
 //! would keep it from being loaded or from working.
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub struct Service {
     /// The files that say how it starts.
     #[serde(serialize_with = "paths::all")]
     pub files: Vec<PathBuf>,
-    /// The file that attaches the library.
+    /// The file that loads the library.
     #[serde(serialize_with = "paths::maybe")]
     pub attached_by: Option<PathBuf>,
     /// The library, as the service sees it.
@@ -97,7 +97,7 @@ pub fn examine(root: &Root, name: &str) -> anyhow::Result<Service> {
     }
     let Some(path) = &service.library else {
         service.advice.push(format!(
-            "no file of the unit attaches Coldstream: `coldstream attach-config {}` prints what does",
+            "no file of the unit loads Coldstream: `coldstream attach-config {}` prints what does",
             unit.name
         ));
         return Ok(service);
