@@ -1,5 +1,5 @@
-//! The lines in Cassandra's `cassandra-env.sh` that load the library into a node. `bin/cassandra` reads that file before it looks for
-//! jemalloc, and so before it replaces `LD_PRELOAD`.
+//! The lines in Cassandra's `cassandra-env.sh` that load the library into a node. `bin/cassandra` reads that file
+//! before it looks for jemalloc, and so before it replaces `LD_PRELOAD`.
 
 use std::path::Path;
 
