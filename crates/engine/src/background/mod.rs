@@ -7,46 +7,38 @@
 //! - bytes of flushes and compactions are counted;
 //! - background threads take the time that they wait for processors.
 //!
-//! The brake: a background thread waits before a read or a write. It holds no lock of ours then. After the
-//! call it takes the bytes that it moved out of a bucket, which all threads share.
+//! With the brake (`brake.rs`) a background thread waits before a read or a write. It holds no lock of ours then. After
+//! the call it takes the bytes that it moved out of a bucket.
 //!
 //! With pacing, background threads advance the controller while they work. The guard of priority is advanced
 //! by the control thread, five times a second. While no background thread works, nobody needs the controller.
 //!
-//! These never wait: a flush, a sync, a close, and a read near a file's end. The engine reads there when it
-//! opens an SSTable, and holds a lock that readers of the same SSTable wait for.
+//! These never wait: a flush, a sync, a close, and a read near a file's end (`file_end.rs`).
 
+mod brake;
 mod device_reads;
+mod file_end;
+mod tally;
+mod work_clock;
 
 use crate::core::Core;
 use crate::thread;
-use coldstream_control::{Counter, Mechanism, Phase};
+use brake::Brake;
+use coldstream_control::{Counter, Mechanism};
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::background::{
-    Bucket, Controller, Decision, Observed, Pace, ProcessorTime, TICK_NS, latency_bucket,
+    Controller, Decision, Observed, Pace, TICK_NS, latency_bucket,
 };
 use coldstream_policy::{Config, PriorityMode, Role};
 use device_reads::DeviceReads;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use tally::Tally;
+use work_clock::WorkClock;
 
-/// The longest sleep until a thread checks again whether it must wait, in nanoseconds.
-const SLEEP_NS_MAX: u64 = 100_000_000;
-/// The longest wait of one call, in nanoseconds.
-const WAIT_NS_MAX: u64 = 1_000_000_000;
 /// The control thread stops looking after this time without background work, in nanoseconds. It is longer
 /// than the rest after which the controller begins anew.
 const WATCH_NS: u64 = 3_000_000_000;
-/// A compaction runs until this time after its last read or write. With less than 2 MiB/s it may read or write only
-/// this often.
-const WORK_MILLISECONDS: u64 = 500;
-/// It rests from this time on, as for the controller. Meanwhile its effects fade.
-const REST_MILLISECONDS: u64 = 2000;
-/// The time of the last work is not written more often: all background threads share it.
-const WORK_STEP_MILLISECONDS: u64 = 16;
-/// The end of a file is its last MiB, or its last sixteenth if that is more.
-const END_BYTES_MIN: u64 = 1 << 20;
-const END_SHARE: u64 = 16;
 
 /// All-zero memory is off.
 #[repr(C)]
@@ -59,26 +51,17 @@ pub struct Background {
     has_handover: AtomicBool,
     /// The control thread advances the controller. Otherwise it sleeps until background work begins.
     is_watched: AtomicBool,
-    /// The rate in force, in bytes per second; 0 is no limit.
-    bytes_per_second: AtomicU64,
     ticked_ns: AtomicU64,
-    bucket: Bucket,
+    brake: Brake,
     /// The foreground's device reads since the last tick.
     reads: DeviceReads,
-    /// Bytes since the last tick.
-    background_bytes: AtomicU64,
-    compacted_bytes: AtomicU64,
-    flushed_bytes: AtomicU64,
-    /// Processor time of background threads since the last look of the control thread, in nanoseconds.
-    run_ns: AtomicU64,
-    wait_ns: AtomicU64,
-    /// A time of the clock [`monotonic_ns`](process::monotonic_ns).
-    busy_until_ns: AtomicU64,
-    /// The time of the last background work that the control thread found, by the same clock.
+    /// What background threads did since the last tick.
+    tally: Tally,
+    /// The time of the last background work that the control thread found, by the clock
+    /// [`monotonic_ns`](process::monotonic_ns).
     worked_ns: AtomicU64,
-    /// The last time at which a background thread read or wrote an SSTable, but for flushes, in milliseconds of
-    /// the same clock plus one; 0 is never.
-    work_milliseconds: AtomicU64,
+    /// When they worked last, but for flushes.
+    work_clock: WorkClock,
     controller: FutexLock<Controller>,
 }
 
@@ -136,9 +119,8 @@ impl Background {
     pub fn record_timed_read(&self, core: &Core, read: TimedRead) -> bool {
         core.count(Counter::ForegroundReadsTimed, 1);
         let bucket = latency_bucket(read.ns);
-        let work_milliseconds = self.work_milliseconds.load(Ordering::Relaxed);
         if let Some(page) = core.page()
-            && let Some(phase) = phase_at(read.ended_ns, work_milliseconds)
+            && let Some(phase) = self.work_clock.phase_at(read.ended_ns)
         {
             if read.stands_for_all {
                 page.record_sampled_read(phase, bucket.is_some());
@@ -159,17 +141,13 @@ impl Background {
 
     /// The calling thread, a background thread, reads or writes an SSTable, and does not flush.
     pub fn record_work(&self) {
-        let now = process::monotonic_ns() / 1_000_000 + 1;
-        let last = self.work_milliseconds.load(Ordering::Relaxed);
-        if now.saturating_sub(last) >= WORK_STEP_MILLISECONDS {
-            self.work_milliseconds.store(now, Ordering::Relaxed);
-        }
+        self.work_clock.record();
     }
 
     /// Waits, if it must, before the calling thread reads an SSTable at `offset` in the background.
     pub fn wait_to_read(&self, core: &Core, descriptor: i32, offset: i64) {
         if self.is_paced(core) && thread::role() != Role::Foreground {
-            let may_wait = || !is_near_end(descriptor, offset.max(0) as u64);
+            let may_wait = || !file_end::is_near(descriptor, offset.max(0) as u64);
             self.pace(core, may_wait);
         }
     }
@@ -214,18 +192,12 @@ impl Background {
         if role == Role::Foreground || !counts {
             return;
         }
-        self.background_bytes.fetch_add(bytes, Ordering::Relaxed);
-        if role == Role::Compaction {
-            self.compacted_bytes.fetch_add(bytes, Ordering::Relaxed);
-        }
+        self.tally.record_moved(bytes, role);
         if !self.is_paced(core) {
             return;
         }
         core.count(Counter::PacingBytes, bytes);
-        let rate = self.bytes_per_second.load(Ordering::Relaxed);
-        if rate != 0 {
-            self.bucket.take(bytes, rate, process::monotonic_ns());
-        }
+        self.brake.take(bytes);
     }
 
     /// Runs a call by which a background thread reads or writes an SSTable. Before it and after it, takes the
@@ -244,8 +216,7 @@ impl Background {
 
     fn look_at_processor(&self) {
         if let Some(time) = thread::look_at_processor(process::monotonic_ns()) {
-            self.run_ns.fetch_add(time.run_ns, Ordering::Relaxed);
-            self.wait_ns.fetch_add(time.wait_ns, Ordering::Relaxed);
+            self.tally.record_processor(&time);
         }
     }
 
@@ -273,8 +244,7 @@ impl Background {
             && let Ok(stamp) = file::stamp(descriptor)
         {
             core.count(Counter::FlushedBytes, stamp.size_bytes);
-            self.flushed_bytes
-                .fetch_add(stamp.size_bytes, Ordering::Relaxed);
+            self.tally.record_flushed(stamp.size_bytes);
         }
     }
 
@@ -287,8 +257,7 @@ impl Background {
         }
         self.record_work();
         if self.is_counted(core) {
-            let now_ns = process::monotonic_ns();
-            self.busy_until_ns.fetch_max(now_ns, Ordering::Relaxed);
+            self.tally.record_busy(process::monotonic_ns());
         }
     }
 
@@ -296,14 +265,13 @@ impl Background {
     /// calls it.
     pub fn release_brake(&self, core: &Core) {
         self.set_pace(core, Pace::default());
-        self.bucket.open();
+        self.brake.open();
         // Otherwise, after the next switch, these reads would count as reads without background I/O.
         let _ = self.reads.take();
     }
 
     fn set_pace(&self, core: &Core, pace: Pace) {
-        self.bytes_per_second
-            .store(pace.bytes_per_second, Ordering::Relaxed);
+        self.brake.set_rate(pace.bytes_per_second);
         core.limit_requests(pace.request_bytes, pace.in_flight);
         if let Some(page) = core.page() {
             page.set(Counter::PacingBytesPerSecond, pace.bytes_per_second);
@@ -315,7 +283,7 @@ impl Background {
         let paced = core.protect(|| {
             let now = process::monotonic_ns();
             self.tick(core, now);
-            if self.must_wait_ns(now) > 0 && may_wait() {
+            if self.brake.wait_ns(now) > 0 && may_wait() {
                 self.wait(core, now);
             }
         });
@@ -325,28 +293,13 @@ impl Background {
         }
     }
 
-    fn must_wait_ns(&self, now_ns: u64) -> u64 {
-        match self.bytes_per_second.load(Ordering::Relaxed) {
-            0 => 0,
-            _ => self.bucket.wait_ns(now_ns),
-        }
-    }
-
     #[cold]
     fn wait(&self, core: &Core, started_ns: u64) {
-        let mut now = started_ns;
-        loop {
-            let wait = self.must_wait_ns(now).min(SLEEP_NS_MAX);
-            if wait == 0 || now.saturating_sub(started_ns) >= WAIT_NS_MAX || !self.is_paced(core) {
-                break;
-            }
-            // A signal ends the sleep early: the next round sleeps the rest.
-            process::sleep_ns(wait);
-            now = process::monotonic_ns();
-            self.tick(core, now);
-        }
+        let is_on = || self.is_paced(core);
+        let ended_ns = (self.brake).wait(started_ns, is_on, |now| self.tick(core, now));
         core.count(Counter::PacingWaits, 1);
-        core.count(Counter::PacingNanoseconds, now.saturating_sub(started_ns));
+        let waited_ns = ended_ns.saturating_sub(started_ns);
+        core.count(Counter::PacingNanoseconds, waited_ns);
     }
 
     /// Advances the controller, if it is time and no other thread does.
@@ -360,7 +313,7 @@ impl Background {
         let reads = self.reads.take();
         let observed = Observed {
             reads: reads.as_ref(),
-            ..self.take_work()
+            ..self.tally.take()
         };
         let decision = self.advance(core, &mut controller, now_ns, &observed);
         drop(controller);
@@ -385,14 +338,11 @@ impl Background {
     /// decides. Only the control thread calls this. Needs no thread-local storage.
     pub fn watch(&self, core: &Core) -> Watched {
         let now_ns = u64::try_from(process::clock_ns(libc::CLOCK_MONOTONIC)).unwrap_or(0);
-        let processor = ProcessorTime {
-            run_ns: self.run_ns.swap(0, Ordering::Relaxed),
-            wait_ns: self.wait_ns.swap(0, Ordering::Relaxed),
-        };
+        let processor = self.tally.take_processor();
         let mut controller = self.controller.lock();
         let observed = Observed {
             processor,
-            ..self.take_work()
+            ..self.tally.take()
         };
         let has_worked = observed.background_bytes > 0 || observed.flushed_bytes > 0;
         if has_worked || processor.is_work() {
@@ -414,19 +364,8 @@ impl Background {
             return true;
         }
         self.is_watched.store(false, Ordering::SeqCst);
-        let has_begun = self.background_bytes.load(Ordering::SeqCst) > 0;
+        let has_begun = self.tally.has_moved();
         self.is_watched.fetch_or(has_begun, Ordering::SeqCst) || has_begun
-    }
-
-    /// The bytes since the last tick.
-    fn take_work(&self) -> Observed<'static> {
-        Observed {
-            background_bytes: self.background_bytes.swap(0, Ordering::SeqCst),
-            compacted_bytes: self.compacted_bytes.swap(0, Ordering::Relaxed),
-            flushed_bytes: self.flushed_bytes.swap(0, Ordering::Relaxed),
-            busy_until_ns: self.busy_until_ns.load(Ordering::Relaxed),
-            ..Observed::default()
-        }
     }
 
     fn advance(
@@ -456,28 +395,6 @@ impl Background {
         }
         decision
     }
-}
-
-/// The phase in which a read ended at `ended_ns`, if the last work was in this millisecond (plus one; 0 is never).
-/// `None` between the two: what compactions left behind fades.
-fn phase_at(ended_ns: u64, work_milliseconds: u64) -> Option<Phase> {
-    let age = (ended_ns / 1_000_000 + 1).saturating_sub(work_milliseconds);
-    match age {
-        _ if work_milliseconds == 0 => Some(Phase::Rest),
-        0..WORK_MILLISECONDS => Some(Phase::Compaction),
-        WORK_MILLISECONDS..REST_MILLISECONDS => None,
-        _ => Some(Phase::Rest),
-    }
-}
-
-/// Whether a read is near the end of its file.
-fn is_near_end(descriptor: i32, offset: u64) -> bool {
-    file::stamp(descriptor).map_or(true, |stamp| is_within_end(stamp.size_bytes, offset))
-}
-
-fn is_within_end(size_bytes: u64, offset: u64) -> bool {
-    let end_bytes = END_BYTES_MIN.max(size_bytes / END_SHARE);
-    offset >= size_bytes.saturating_sub(end_bytes)
 }
 
 #[cfg(test)]
@@ -511,7 +428,7 @@ mod tests {
         };
         background.set_pace(&core, limited);
         background.watch(&core);
-        assert_eq!(background.bytes_per_second.load(Ordering::Relaxed), 0);
+        assert_eq!(background.brake.rate(), 0);
     }
 
     #[test]
@@ -520,53 +437,14 @@ mod tests {
         background.is_watched.store(true, Ordering::Relaxed);
         assert!(background.goes_on(WATCH_NS - 1));
         // Bytes that came between the last look and the decision to sleep.
-        background.background_bytes.store(1, Ordering::Relaxed);
+        background.tally.record_moved(1, Role::Compaction);
         assert!(background.goes_on(WATCH_NS));
         assert!(background.is_watched.load(Ordering::Relaxed));
-        background.background_bytes.store(0, Ordering::Relaxed);
+        background.tally.take();
         assert!(!background.goes_on(WATCH_NS));
         assert!(
             !background.is_watched.load(Ordering::Relaxed),
             "work wakes it"
         );
-    }
-
-    #[test]
-    fn phases_are_told_by_the_time_since_the_last_work() {
-        let at = |milliseconds: u64| phase_at(milliseconds * 1_000_000, 10_001);
-        assert_eq!(phase_at(0, 0), Some(Phase::Rest), "there was never any");
-        assert_eq!(
-            at(9_000),
-            Some(Phase::Compaction),
-            "work of another thread meanwhile"
-        );
-        assert_eq!(at(10_000), Some(Phase::Compaction));
-        assert_eq!(at(10_499), Some(Phase::Compaction));
-        assert_eq!(at(10_500), None);
-        assert_eq!(at(11_999), None);
-        assert_eq!(at(12_000), Some(Phase::Rest));
-    }
-
-    #[test]
-    fn work_is_noted_in_steps() {
-        let background = zeroed();
-        background.record_work();
-        let first = background.work_milliseconds.load(Ordering::Relaxed);
-        assert!(first > 0);
-        background
-            .work_milliseconds
-            .store(first + 1000, Ordering::Relaxed);
-        background.record_work();
-        let kept = background.work_milliseconds.load(Ordering::Relaxed);
-        assert_eq!(kept, first + 1000, "a later one of another thread");
-    }
-
-    #[test]
-    fn the_end_of_a_file_is_where_its_open_reads() {
-        assert!(is_within_end(100, 0), "a small one is all end");
-        assert!(!is_within_end(64 << 20, (60 << 20) - 1));
-        assert!(is_within_end(64 << 20, 60 << 20));
-        assert!(is_within_end(64 << 20, u64::MAX));
-        assert!(!is_within_end(8 << 20, 6 << 20));
     }
 }
