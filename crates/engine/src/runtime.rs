@@ -12,7 +12,7 @@ use crate::core::descriptor_map::KnownDescriptor;
 use crate::core::host_memory;
 use crate::core::owner::Owner;
 use crate::eviction::Eviction;
-use crate::handover::Handover;
+use crate::handover::{Handover, Means};
 use crate::heat::HeatMap;
 use crate::mapped::MappedSsTables;
 use crate::priority::Threads;
@@ -120,6 +120,16 @@ impl Runtime {
     /// Whether this process has tracked a file.
     pub fn is_started(&self) -> bool {
         self.state.load(Ordering::Acquire) == STATE_STARTED
+    }
+
+    /// What a handover uses.
+    pub(crate) fn means(&self) -> Means<'_> {
+        Means {
+            core: &self.core,
+            heat: &self.heat,
+            writes: &self.writes,
+            mapped: &self.mapped,
+        }
     }
 
     /// Starts all mechanisms with the first tracked file of this process. Returns whether they are started.

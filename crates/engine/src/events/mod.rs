@@ -27,12 +27,15 @@
 //! - a file is drained before its flush is counted;
 //! - the map forgets a number before the kernel does.
 
-mod data;
+mod blob;
 mod deleted;
 mod descriptors;
 mod linked;
+mod pages;
+mod read;
 mod threads;
+mod write;
 
-pub use data::{Noted, Reader, Sample};
 pub use descriptors::{Taking, Visible};
+pub use read::{Answer, Noted, Sample};
 pub use threads::named_itself;

@@ -4,7 +4,7 @@ use super::next::interpose;
 use super::staged;
 use coldstream_engine::core::descriptor_map::{Entry, TrackedFile};
 use coldstream_engine::core::errno;
-use coldstream_engine::events::{Noted, Reader, Sample};
+use coldstream_engine::events::{Answer, Noted, Sample};
 use coldstream_engine::reads::ReadCall;
 use coldstream_engine::runtime::{self, Runtime};
 use coldstream_io::append::Operation;
@@ -30,9 +30,9 @@ unsafe fn read_at(
         end: start.saturating_add(length_bytes as u64),
     };
     match runtime.before_read(known, descriptor, range) {
-        Reader::Foreground(noted) => read_in_foreground(runtime, noted, next),
-        Reader::Nobody => -1,
-        Reader::Background(tracked) => {
+        Answer::Plain(noted) => read_in_foreground(runtime, noted, next),
+        Answer::Fail => -1,
+        Answer::InBackground(tracked) => {
             let call = ReadCall {
                 descriptor,
                 destination: buffer.cast(),
@@ -105,7 +105,7 @@ pub(super) fn read_known_unserved(
     }
     match runtime.before_read(known, descriptor, operation) {
         // Not timed: several buffers, or a position, make it another kind of read.
-        Reader::Foreground(noted) => read_in_foreground(
+        Answer::Plain(noted) => read_in_foreground(
             runtime,
             Noted {
                 sample: None,
@@ -113,8 +113,8 @@ pub(super) fn read_known_unserved(
             },
             next,
         ),
-        Reader::Nobody => -1,
-        Reader::Background(_) => {
+        Answer::Fail => -1,
+        Answer::InBackground(_) => {
             let result = next();
             runtime.count_unserved_read(descriptor, result);
             result
