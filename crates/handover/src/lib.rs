@@ -4,7 +4,7 @@
 //!
 //! 1. The index of an input turns hot ranges into keys.
 //! 2. The index of the output turns these keys into ranges of the output.
-//! 3. [`Plan`] chooses the pages that are worth warming.
+//! 3. [`Plan`] chooses the pages that are worth warming. [`Heirs`] record the heat that the output has from then on.
 //!
 //! What it promises:
 //!
@@ -97,10 +97,12 @@
 
 mod block_cache;
 pub mod cassandra;
+mod heirs;
 mod piece;
 mod plan;
 pub mod rocksdb;
 
 pub use block_cache::InputReads;
+pub use heirs::{Heirs, KEPT_MIN};
 pub use piece::{HeatAt, Piece};
-pub use plan::{KEPT_MIN, Limits, MEMORY_SHARE, Page, Plan, SHARE_MIN};
+pub use plan::{Limits, MEMORY_SHARE, Page, Plan, SHARE_MIN};

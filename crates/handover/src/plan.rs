@@ -12,8 +12,6 @@ use std::ops::Range;
 pub const SHARE_MIN: f32 = READ_HEAT / 4.0;
 /// At most an eighth of the memory that the process may have is warmed at once.
 pub const MEMORY_SHARE: u64 = 8;
-/// The least heat that is kept: the sketch knows even numbers only.
-pub const KEPT_MIN: f32 = 2.0;
 
 /// Limits of warming.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,8 @@
 mod table;
 
 use coldstream_handover::rocksdb::Output;
-use coldstream_handover::{KEPT_MIN, Limits, Plan, SHARE_MIN};
-use coldstream_policy::heat::{GROUP_WORDS, Heat, Origin};
+use coldstream_handover::{Heirs, Limits, Plan, SHARE_MIN};
+use coldstream_policy::heat::{GROUP_WORDS, Heat};
 use coldstream_sstable::rocksdb::SsTable;
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicU64;
@@ -99,15 +99,8 @@ impl Database<'_> {
             };
             let plan = Plan::choose(pieces.iter().copied(), limits).unwrap();
             output.warm = plan.pages.iter().map(|page| page.number).collect();
-            for page in Plan::beginnings(&pieces, KEPT_MIN).unwrap() {
-                let origin = if output.warm.contains(&page.number) {
-                    Origin::Warmed
-                } else {
-                    Origin::Estimated
-                };
-                let (offset, heat) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
-                (self.heat).set(output.number, offset, heat, origin, self.epoch);
-            }
+            let heirs = Heirs::of(&plan, &pieces).unwrap();
+            let _ = heirs.record(self.heat, output.number, self.epoch, u64::MAX);
         }
     }
 

@@ -13,6 +13,7 @@
 //! output, all of these are warmed, also the one that has a single key of it. Where they lie in many, a block
 //! must get heat enough by itself.
 
+use coldstream_policy::heat::TOUCH;
 use coldstream_sstable::Result;
 use coldstream_sstable::memory::{self, TryVec};
 use std::ops::Range;
@@ -24,7 +25,7 @@ const EXPLAINED_SHARE: f32 = 0.75;
 const FEW_BLOCKS: usize = 4;
 
 /// The heat of one read. A hot block with less has its heat from a handover, and nobody has read it since.
-pub const READ_HEAT: f32 = 16.0;
+pub const READ_HEAT: f32 = TOUCH as f32;
 
 /// Of an inherited heat, a block that gets less is not one of few. Otherwise each compaction in a row would
 /// warm one block more.
