@@ -1,8 +1,9 @@
 //! The handover to an SSTable of Cassandra: part by part while it is being written, or as a whole.
 
 use super::lineage::{self, Input, Output, Work};
+use super::refused::Refused;
 use super::sstable_file::SsTableFile;
-use super::transfer::{Refused, Transfer};
+use super::transfer::Transfer;
 use coldstream_handover::SHARE_MIN;
 use coldstream_handover::cassandra::{self, Growing, PartHeat};
 use coldstream_handover::{Limits, Piece, Plan};
@@ -103,14 +104,14 @@ impl<'b> Transfer<'b> {
         let Some(number) = work
             .outputs
             .iter()
-            .position(|output| output.stamp.same_inode(&self.stamp))
+            .position(|output| output.stamp.same_inode(&self.output.stamp))
         else {
             return Ok(());
         };
         let Some(before) = work.outputs.get(number).copied() else {
             return Ok(());
         };
-        let end = self.stamp.size_bytes;
+        let end = self.output.stamp.size_bytes;
         // The foreground has not read the new part yet: heat there is a deleted file's. The page in which the part before
         // ends has that part's heat.
         let new = before.end.next_multiple_of(PAGE_BYTES)..end;
@@ -119,8 +120,8 @@ impl<'b> Transfer<'b> {
             output.end = end;
         }
         work.inputs
-            .retain(|input| !input.stamp.same_inode(&self.stamp));
-        let path = lineage::path_of(self.descriptor).ok_or(Refused::Gone)?;
+            .retain(|input| !input.stamp.same_inode(&self.output.stamp));
+        let path = lineage::path_of(self.output.descriptor).ok_or(Refused::Gone)?;
         let files = Files::of(&path)?;
         let finished = self.open_sstable(&files, end);
         let is_growing = matches!(finished, Err(Refused::Gone));
@@ -137,7 +138,7 @@ impl<'b> Transfer<'b> {
         let handed_over = self.to_part(work, &part);
         if is_growing {
             // The inputs stay until all parts are written.
-            self.remainder.set(None);
+            self.left_cold.set(None);
         } else {
             work.outputs.remove(number);
         }
@@ -171,7 +172,11 @@ impl<'b> Transfer<'b> {
         if part_heat.last_key.is_some() {
             work.passed = part_heat.last_key;
         }
-        self.finish(&self.output()?, &part_heat.pieces, self.stamp.size_bytes)?;
+        self.finish(
+            &self.open_output()?,
+            &part_heat.pieces,
+            self.output.stamp.size_bytes,
+        )?;
         for (number, cursor) in carried.cursors {
             if let (Some(input), Some(cursor)) = (work.inputs.get_mut(number), cursor) {
                 input.cursor = cursor;
@@ -314,8 +319,9 @@ impl<'b> Transfer<'b> {
             // BTI's index does not exist yet.
             Format::Bti => None,
         };
-        let data = self.output()?;
-        let Some((mut chunks, written)) = self.writes.take_chunk_log(self.core, self.slot) else {
+        let data = self.open_output()?;
+        let Some((mut chunks, written)) = self.writes.take_chunk_log(self.core, self.output.slot)
+        else {
             // The output is written by plain calls, and so is in the page cache.
             return Err(Refused::Gone);
         };
@@ -341,7 +347,7 @@ impl<'b> Transfer<'b> {
             chunks.forget_before(part_heat.position, compression.chunk_length());
         }
         self.writes
-            .give_chunk_log_back(self.core, self.slot, chunks);
+            .give_chunk_log_back(self.core, self.output.slot, chunks);
         Ok((part_heat?, has_lost))
     }
 
@@ -359,7 +365,7 @@ impl<'b> Transfer<'b> {
         };
         // What there is no memory for is read when it is searched.
         if let Ok(plan) = Plan::choose(pieces, limits) {
-            let _ = self.warm(sstable, &plan, self.search_end_ns());
+            let _ = self.warm(sstable, &plan, self.deadlines.of_search());
         }
     }
 }

@@ -2,7 +2,8 @@
 //! own mapping tells which parts belong together.
 
 use super::lineage::{self, Input, Output, Work};
-use super::transfer::{Refused, Transfer};
+use super::refused::Refused;
+use super::transfer::Transfer;
 use coldstream_handover::Piece;
 use coldstream_handover::rocksdb::READ_HEAT;
 use coldstream_io::Errno;
@@ -10,17 +11,6 @@ use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::sys::file;
 use coldstream_sstable::cassandra::IndexCursor;
 use coldstream_sstable::memory::TryVec;
-
-/// What a handover did.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Done {
-    /// Pages of the output whose keys were hot in the inputs.
-    pub hot_pages: u64,
-    /// Pages that were read into the page cache.
-    pub warmed_pages: u64,
-    /// How long it took.
-    pub ns: u64,
-}
 
 /// The inputs of a handover.
 #[derive(Clone, Copy)]
@@ -93,7 +83,7 @@ impl Transfer<'_> {
         work: &Work,
         mapping: impl Iterator<Item = Mapped>,
     ) -> Result<(), Refused> {
-        let size_bytes = self.stamp.size_bytes;
+        let size_bytes = self.output.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         let mut pieces = Vec::new();
         for mapped in mapping {
@@ -117,7 +107,7 @@ impl Transfer<'_> {
                 }
             }
         }
-        self.finish(&self.output()?, &pieces, size_bytes)
+        self.finish(&self.open_output()?, &pieces, size_bytes)
     }
 }
 

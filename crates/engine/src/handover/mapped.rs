@@ -3,7 +3,8 @@
 //! inputs have older versions of its keys: their heat is right, too.
 
 use super::lineage::{self, Input, MappedInput};
-use super::transfer::{Refused, Transfer};
+use super::refused::Refused;
+use super::transfer::Transfer;
 use crate::mapped::{self, MappedSsTables};
 use coldstream_handover::rocksdb::Output;
 use coldstream_policy::MappedFile;
@@ -20,7 +21,7 @@ impl Transfer<'_> {
         mapped: &MappedSsTables,
         known: &mut Vec<MappedInput>,
     ) -> Result<(), Refused> {
-        let path = lineage::path_of(self.descriptor).ok_or(Refused::Gone)?;
+        let path = lineage::path_of(self.output.descriptor).ok_or(Refused::Gone)?;
         let directory = directory_of(path.to_bytes());
         for mapped in known.iter_mut() {
             mapped.is_mapped = false;
@@ -28,7 +29,8 @@ impl Transfer<'_> {
         let mut found = Ok(());
         mapped.each_mapping(self.config(), |mapping, _| {
             let inode = mapping.inode;
-            let is_other = inode != self.stamp.inode && directory_of(mapping.path) == directory;
+            let is_other =
+                inode != self.output.stamp.inode && directory_of(mapping.path) == directory;
             if !is_other || found.is_err() {
                 return;
             }

@@ -14,12 +14,17 @@
 mod blobs;
 mod budget;
 mod cassandra;
+mod deadlines;
 mod explicit;
 mod lineage;
 mod mapped;
+mod means;
+mod pages_left;
 mod recall;
+mod refused;
 mod remainder;
 mod rocksdb;
+mod spending;
 mod sstable_file;
 mod transfer;
 mod warming_time;
@@ -28,10 +33,9 @@ use crate::core::descriptor_map::TrackedFile;
 use crate::core::errno::ErrnoGuard;
 use crate::core::{Core, fuse, inode_map};
 use crate::heat::{HeatMap, Present};
-use crate::mapped::MappedSsTables;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside, READS_A_SAMPLE_OF_ALL};
-use crate::writes::{HandoverState, Reach, StagedFiles};
+use crate::writes::{HandoverState, Reach};
 use budget::{SHARE_BEHIND, SHARE_OF_MAPPED};
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::Errno;
@@ -42,16 +46,18 @@ use coldstream_io::sys::process;
 use coldstream_io::warm::RANGE_BYTES_MAX;
 use coldstream_policy::usefulness::{Totals, Usefulness};
 use coldstream_policy::{FileKind, Role};
-pub use explicit::{Done, Inputs, Mapped, Way};
+pub use explicit::{Inputs, Mapped, Way};
 use explicit::{finished_output, given, push};
 use lineage::{Lineage, Output, Work};
+pub use means::Means;
+use refused::Refused;
 use remainder::{Remainder, Unfinished};
 use std::cell::Cell;
 use std::ffi::CString;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-pub use transfer::Bounds;
-use transfer::{OutputFile, Refused, Transfer, least_heat};
+pub use transfer::{Bounds, Done};
+use transfer::{LeftCold, OutputFile, Transfer, least_heat};
 use warming_time::WarmingTime;
 
 /// All-zero memory knows no input.
@@ -63,19 +69,6 @@ pub struct Handover {
     usefulness: FutexLock<Usefulness>,
     /// What it said last.
     is_frugal: AtomicBool,
-}
-
-/// The other mechanisms that a handover uses.
-#[derive(Clone, Copy)]
-pub struct Means<'a> {
-    /// Status page, switches and tracked files.
-    pub core: &'a Core,
-    /// What the foreground reads.
-    pub heat: &'a HeatMap,
-    /// The staged files.
-    pub writes: &'a StagedFiles,
-    /// Mapped SSTables.
-    pub mapped: &'a MappedSsTables,
 }
 
 /// Whether a handover took place, and so delayed the calling thread.
@@ -264,25 +257,24 @@ impl Handover {
 
     /// Has what the transfer left cold warmed after the publication.
     fn leave_remainder(&self, transfer: &Transfer<'_>, last_input: Option<(CString, FileStamp)>) {
-        if let Some((plan, end_page)) = transfer.remainder.take()
+        if let Some(LeftCold { plan, from_page }) = transfer.left_cold.take()
             && let Some((input_path, input_stamp)) = last_input
-            && let Some(path) = lineage::path_of(transfer.descriptor)
+            && let Some(path) = lineage::path_of(transfer.output.descriptor)
         {
             let unfinished = Unfinished {
-                output: (&path, transfer.stamp),
+                output: (&path, transfer.output.stamp),
                 input: (&input_path, input_stamp),
-                slot: transfer.slot,
+                slot: transfer.output.slot,
                 in_flight: transfer.config().handover_in_flight,
             };
-            let (_, warmed_pages) = transfer.done.get();
-            let mut room_bytes =
-                (transfer.config().handover_bytes).saturating_sub(warmed_pages * PAGE_BYTES);
+            let warmed_bytes = transfer.done.get().warmed_pages * PAGE_BYTES;
+            let mut room_bytes = (transfer.config().handover_bytes).saturating_sub(warmed_bytes);
             let fits = |range: &Range<u64>| {
                 let room = room_bytes.checked_sub(range.end - range.start);
                 room_bytes = room.unwrap_or(0);
                 room.is_some()
             };
-            let ranges = plan.remainder(end_page, RANGE_BYTES_MAX as u64);
+            let ranges = plan.remainder(from_page, RANGE_BYTES_MAX as u64);
             (self.remainder).leave(transfer.core, &unfinished, ranges.take_while(fits));
         }
     }
@@ -321,8 +313,14 @@ impl Handover {
             stamp,
         };
         let switched_off = Cell::new(false);
-        let mut transfer = self.begin(means, kept, output, &switched_off);
-        transfer.bounds = bounds;
+        let mut transfer = Transfer::begin(
+            means,
+            kept,
+            &self.warming_time,
+            output,
+            bounds,
+            &switched_off,
+        );
         transfer.is_frugal = self.is_frugal(core, means.heat);
         let started_ns = process::monotonic_ns();
         let thread = process::thread_id();
@@ -349,11 +347,9 @@ impl Handover {
             transfer.count_refused(refused);
         }
         core.publish_memory();
-        let (hot_pages, warmed_pages) = transfer.done.get();
         Ok(Done {
-            hot_pages,
-            warmed_pages,
             ns: process::monotonic_ns().saturating_sub(started_ns),
+            ..transfer.done.get()
         })
     }
 
@@ -391,27 +387,6 @@ impl Handover {
         kept.filter(|_| Self::is_possible(means))
     }
 
-    /// A handover to this output.
-    fn begin<'a>(
-        &'a self,
-        means: Means<'a>,
-        (present, settings): (Present, &'a Settings),
-        output: OutputFile,
-        switched_off: &'a Cell<bool>,
-    ) -> Transfer<'a> {
-        let mut transfer = Transfer::begin(
-            means.core,
-            means.writes,
-            settings,
-            present,
-            &self.warming_time,
-            output,
-            switched_off,
-        );
-        transfer.counted_since_ns = means.heat.counted_since_ns();
-        transfer
-    }
-
     fn run(
         &self,
         means: Means<'_>,
@@ -442,7 +417,14 @@ impl Handover {
             stamp,
         };
         let switched_off = Cell::new(false);
-        let mut transfer = self.begin(means, kept, output, &switched_off);
+        let mut transfer = Transfer::begin(
+            means,
+            kept,
+            &self.warming_time,
+            output,
+            Bounds::default(),
+            &switched_off,
+        );
         // Without it this thread has no inputs.
         let Some(mut lineage) = self.lineage.take(process::thread_id()) else {
             return without();

@@ -2,8 +2,9 @@
 //! often is there still.
 
 use super::lineage::Input;
+use super::refused::Refused;
 use super::sstable_file::SsTableFile;
-use super::transfer::{Refused, Transfer};
+use super::transfer::Transfer;
 use crate::core::inode_map;
 use coldstream_control::Counter;
 use coldstream_io::alignment::PAGE_BYTES;
@@ -60,15 +61,12 @@ impl Transfer<'_> {
         if input.recalled_to.get() >= input.stamp.size_bytes || self.is_recall_over() {
             return;
         }
-        let before_ns = self.spent_ns();
-        match self.open_input(input) {
+        self.spending.recall(|| match self.open_input(input) {
             Ok(opened) if is_older(input, &opened, since_ns) => self.look(input, opened.number()),
             Ok(_) | Err(Refused::Gone) => input.recalled_to.set(u64::MAX),
             // There may be a descriptor, or memory, the next time.
             Err(_) => {}
-        }
-        let taken_ns = self.spent_ns() - before_ns;
-        self.recall_ns.set(self.recall_ns.get() + taken_ns);
+        });
     }
 
     /// Looks which pages of an input are there, from where the last look ended.

@@ -8,8 +8,8 @@
 //! has one, others stay cold. It has no thread-local storage (for the consequences see `control_thread`).
 
 use super::lineage::PATH_BYTES;
-use super::transfer::PRESSURE_MAX;
-use crate::core::{Core, host_memory};
+use super::pages_left::is_memory_short;
+use crate::core::Core;
 use coldstream_control::{Counter, Mechanism};
 use coldstream_io::credentials;
 use coldstream_io::helper::{self, Helper};
@@ -195,10 +195,6 @@ impl Deadline {
     fn is_over(&self) -> bool {
         process::coarse_milliseconds().wrapping_sub(self.0) >= WAIT_MILLISECONDS
     }
-}
-
-fn is_memory_short() -> bool {
-    host_memory::pressure().is_some_and(|pressure| pressure > PRESSURE_MAX)
 }
 
 /// The main function of the thread.

@@ -1,7 +1,8 @@
 //! The handover to a finished SSTable of RocksDB or LevelDB, and to a blob file.
 
 use super::lineage::{Input, Work};
-use super::transfer::{Refused, Transfer};
+use super::refused::Refused;
+use super::transfer::Transfer;
 use crate::mapped::MappedSsTables;
 use coldstream_handover::rocksdb::{Contents, Output};
 use coldstream_io::alignment::PAGE_BYTES;
@@ -21,17 +22,17 @@ enum Taken {
 
 impl Transfer<'_> {
     pub(super) fn to_blocks(&self, work: &mut Work) -> Result<(), Refused> {
-        let size_bytes = self.stamp.size_bytes;
+        let size_bytes = self.output.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         work.inputs
-            .retain(|input| !input.stamp.same_inode(&self.stamp));
+            .retain(|input| !input.stamp.same_inode(&self.output.stamp));
         // The thread may write a second output in the same key range: RocksDB separates young and old data
         // in this way (`preclude_last_level_data_seconds`). Then the inputs stay for it.
-        let is_alone = !work.writes_beside(&self.stamp);
+        let is_alone = !work.writes_beside(&self.output.stamp);
         if !work.inputs.iter().any(|input| self.is_hot(input)) {
             return Ok(());
         }
-        let file = self.output()?;
+        let file = self.open_output()?;
         let is_over = || self.is_search_over();
         let mut output = Output::read(&SsTable::open(&file)?, &is_over)?;
         let mut looked_at = 0;
@@ -66,8 +67,8 @@ impl Transfer<'_> {
     ) -> Result<(), Refused> {
         self.present
             .heat
-            .forget(self.key(), 0..self.stamp.size_bytes);
-        let file = self.output()?;
+            .forget(self.key(), 0..self.output.stamp.size_bytes);
+        let file = self.open_output()?;
         let sstable = SsTable::open(&file)?;
         let is_over = || self.is_search_over();
         let mut output = Output::read(&sstable, &is_over)?;
@@ -97,15 +98,17 @@ impl Transfer<'_> {
         let pieces = output.pieces()?;
         // The engine has synced it. Pages that are not clean stay.
         let _ = file::advise(file.number(), 0, data_bytes, libc::POSIX_FADV_DONTNEED);
-        self.finish(&file, &pieces, self.stamp.size_bytes)
+        self.finish(&file, &pieces, self.output.stamp.size_bytes)
     }
 
     /// Hands over to a finished blob file.
     pub(super) fn to_records(&self, work: &mut Work) -> Result<(), Refused> {
-        let size_bytes = self.stamp.size_bytes;
+        let size_bytes = self.output.stamp.size_bytes;
         self.present.heat.forget(self.key(), 0..size_bytes);
         match work.blobs.finish(self.key(), size_bytes) {
-            Some(pieces) if !pieces.is_empty() => self.finish(&self.output()?, &pieces, size_bytes),
+            Some(pieces) if !pieces.is_empty() => {
+                self.finish(&self.open_output()?, &pieces, size_bytes)
+            }
             _ => Ok(()),
         }
     }
