@@ -2,15 +2,22 @@
 //! own mapping tells which parts belong together.
 
 use super::lineage::{self, Input, Output, Work};
+use super::means::Means;
+use super::mechanism::Handover;
 use super::refused::Refused;
-use super::transfer::Transfer;
+use super::transfer::{Bounds, Done, OutputFile, Transfer};
+use crate::core::descriptor_map::TrackedFile;
+use crate::core::errno::ErrnoGuard;
 use coldstream_handover::Piece;
 use coldstream_handover::rocksdb::READ_HEAT;
 use coldstream_io::Errno;
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::sys::file;
+use coldstream_io::sys::process;
+use coldstream_policy::FileKind;
 use coldstream_sstable::cassandra::IndexCursor;
 use coldstream_sstable::memory::TryVec;
+use std::cell::Cell;
 
 /// The inputs of a handover.
 #[derive(Clone, Copy)]
@@ -44,7 +51,7 @@ pub enum Way<I> {
     Mapping(I),
 }
 
-pub(super) fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
+fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
     list.try_push(item).map_err(|_| Errno(libc::ENOMEM))
 }
 
@@ -52,7 +59,7 @@ pub(super) fn push<T>(list: &mut Vec<T>, item: T) -> Result<(), Errno> {
 const PARTS_BETWEEN_LOOKS: usize = 1024;
 
 /// An output of which nothing was handed over yet.
-pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
+fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Output {
     Output {
         stamp: *stamp,
         descriptor,
@@ -64,7 +71,7 @@ pub(super) fn finished_output(stamp: &file::FileStamp, descriptor: i32) -> Outpu
 }
 
 /// The work of a thread that has read these files as a whole.
-pub(super) fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
+fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
     let mut work = Work::none(thread);
     for descriptor in descriptors {
         let path = lineage::path_of(*descriptor).ok_or(Errno(libc::ENOMEM))?;
@@ -74,6 +81,72 @@ pub(super) fn given(thread: i32, descriptors: &[i32]) -> Result<Work, Errno> {
         push(&mut work.inputs, input)?;
     }
     Ok(work)
+}
+
+impl Handover {
+    /// Hands over to the file behind `descriptor` at once. Does nothing where handovers are off.
+    ///
+    /// # Errors
+    /// `ENOMEM`; the kernel's, of the inputs or the output.
+    pub fn hand_over<I: Iterator<Item = Mapped>>(
+        &self,
+        means: Means<'_>,
+        (tracked, descriptor): (TrackedFile, i32),
+        inputs: Inputs<'_>,
+        way: Way<I>,
+        bounds: Bounds,
+    ) -> Result<Done, Errno> {
+        let core = means.core;
+        let Some(kept) = Self::kept_now(means) else {
+            return Ok(Done::default());
+        };
+        let _errno = ErrnoGuard::new();
+        let stamp = file::stamp(descriptor)?;
+        let output = OutputFile {
+            slot: tracked.slot,
+            descriptor,
+            stamp,
+        };
+        let switched_off = Cell::new(false);
+        let mut transfer = Transfer::begin(
+            means,
+            kept,
+            &self.warming_time,
+            output,
+            bounds,
+            &switched_off,
+        );
+        transfer.is_frugal = self.frugality.judge(core, means.heat);
+        let started_ns = process::monotonic_ns();
+        let thread = process::thread_id();
+        let mut work = match inputs {
+            Inputs::Given(descriptors) => given(thread, descriptors)?,
+            Inputs::OfThread => self.lineage.take(thread).unwrap_or(Work::none(thread)),
+        };
+        if tracked.kind == FileKind::CassandraData {
+            push(&mut work.outputs, finished_output(&stamp, descriptor))?;
+        }
+        let attempt = core.protect(|| match way {
+            Way::Mapping(mapping) => transfer.to_mapped(&work, mapping),
+            Way::Indexes if tracked.kind == FileKind::CassandraData => {
+                transfer.to_partitions(&mut work)
+            }
+            Way::Indexes => transfer.to_blocks(&mut work),
+        });
+        if matches!(inputs, Inputs::OfThread) {
+            work.outputs.retain(|it| !it.stamp.same_inode(&stamp));
+            work.last_handover = transfer.ended();
+            self.lineage.give_back(work);
+        }
+        if let Some(Err(refused)) = &attempt {
+            transfer.count_refused(refused);
+        }
+        core.publish_memory();
+        Ok(Done {
+            ns: process::monotonic_ns().saturating_sub(started_ns),
+            ..transfer.done.get()
+        })
+    }
 }
 
 impl Transfer<'_> {

@@ -7,18 +7,20 @@
 //! A thread of the library's own does this. It is started with the first remainder, and works on one at a time: while it
 //! has one, others stay cold. It has no thread-local storage (for the consequences see `control_thread`).
 
-use super::lineage::PATH_BYTES;
+use super::lineage::{self, PATH_BYTES};
 use super::pages_left::is_memory_short;
+use super::transfer::{LeftCold, Transfer};
 use crate::core::Core;
 use coldstream_control::{Counter, Mechanism};
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::credentials;
 use coldstream_io::helper::{self, Helper};
 use coldstream_io::private::PrivateDescriptor;
 use coldstream_io::sys::file::{self, FileStamp};
 use coldstream_io::sys::process;
-use coldstream_io::warm::WarmList;
+use coldstream_io::warm::{RANGE_BYTES_MAX, WarmList};
 use std::cell::{Cell, UnsafeCell};
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::ops::Range;
 
 /// The longest wait for the publication, and the longest time of warming. Later the foreground has read itself what it
@@ -65,14 +67,14 @@ pub struct Remainder {
 unsafe impl Sync for Remainder {}
 
 /// A handover that has a remainder.
-pub(super) struct Unfinished<'a> {
-    pub(super) output: (&'a CStr, FileStamp),
+struct Unfinished<'a> {
+    output: (&'a CStr, FileStamp),
     /// One that is deleted after the publication.
-    pub(super) input: (&'a CStr, FileStamp),
+    input: (&'a CStr, FileStamp),
     /// Of the output.
-    pub(super) slot: u32,
+    slot: u32,
     /// As for [`coldstream_io::warm::warm`].
-    pub(super) in_flight: usize,
+    in_flight: usize,
 }
 
 impl Place {
@@ -97,8 +99,36 @@ impl Place {
 }
 
 impl Remainder {
+    /// Has what the transfer left cold warmed after the publication. `last_input` is deleted then.
+    pub(super) fn leave_of(
+        &self,
+        transfer: &Transfer<'_>,
+        last_input: Option<(CString, FileStamp)>,
+    ) {
+        if let Some(LeftCold { plan, from_page }) = transfer.left_cold.take()
+            && let Some((input_path, input_stamp)) = last_input
+            && let Some(path) = lineage::path_of(transfer.output.descriptor)
+        {
+            let unfinished = Unfinished {
+                output: (&path, transfer.output.stamp),
+                input: (&input_path, input_stamp),
+                slot: transfer.output.slot,
+                in_flight: transfer.config().handover_in_flight,
+            };
+            let warmed_bytes = transfer.done.get().warmed_pages * PAGE_BYTES;
+            let mut room_bytes = (transfer.config().handover_bytes).saturating_sub(warmed_bytes);
+            let fits = |range: &Range<u64>| {
+                let room = room_bytes.checked_sub(range.end - range.start);
+                room_bytes = room.unwrap_or(0);
+                room.is_some()
+            };
+            let ranges = plan.remainder(from_page, RANGE_BYTES_MAX as u64);
+            self.leave(transfer.core, &unfinished, ranges.take_while(fits));
+        }
+    }
+
     /// Has ranges of the output warmed once the input is deleted, if the thread is free.
-    pub(super) fn leave(
+    fn leave(
         &self,
         core: &Core,
         unfinished: &Unfinished<'_>,
