@@ -12,10 +12,11 @@ mod control {
     pub mod pages;
     pub mod phases;
     pub mod priorities;
+    pub mod put_off;
     pub mod tables;
 }
 
-use control::{heat, idle, pacing, phases, priorities, tables};
+use control::{heat, idle, pacing, phases, priorities, put_off, tables};
 
 /// Not a test: the entry of a subject, when another test starts this executable again.
 #[test]
@@ -31,6 +32,7 @@ fn subject_entry() {
         Some("reads in phases") => phases::run(),
         Some("makes a thread") => priorities::run(),
         Some("saturates") => priorities::run_saturated(),
+        Some("publishes") => put_off::run(),
         Some(role) => panic!("no subject is called {role}"),
         None => {}
     }
