@@ -151,7 +151,7 @@ impl Model {
         for file in self.files.values_mut() {
             file.release_all();
         }
-        self.trails.forget_pages();
+        self.trails.forget();
     }
 
     /// The files with pages that a compaction brought in.

@@ -143,8 +143,10 @@ impl Trails {
             .retain(|_, trail| look.saturating_sub(trail.last_look) < REST_LOOKS);
     }
 
-    /// Events were lost.
-    pub fn forget_pages(&mut self) {
+    /// Events were lost. A descriptor may have turned back, or its number may be another one's by now: what goes on in the
+    /// middle of a file is nobody's compaction.
+    pub fn forget(&mut self) {
+        self.trails.clear();
         self.added.clear();
     }
 }
@@ -253,5 +255,18 @@ mod tests {
             trails.read(1, FILE, 9, &(90..91), REST_LOOKS),
             Reader::Foreground
         );
+    }
+
+    #[test]
+    fn after_a_loss_of_events_what_goes_on_in_the_middle_is_no_compactions() {
+        let mut trails = Trails::default();
+        trails.note_advice(FILE, 9, true, 0);
+        assert_eq!(trails.read(1, FILE, 9, &(0..2), 0), compaction(None));
+        trails.forget();
+        trails.note_advice(FILE, 9, true, 0);
+        assert_eq!(trails.read(1, FILE, 9, &(40..42), 0), Reader::Foreground);
+        // The next one begins at the beginning.
+        trails.note_advice(OTHER, 9, true, 0);
+        assert_eq!(trails.read(1, OTHER, 9, &(0..2), 0), compaction(None));
     }
 }
