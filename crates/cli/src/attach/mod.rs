@@ -298,6 +298,7 @@ fn not_started(error: &TracerError) -> anyhow::Error {
         TracerError::File(error) => exit::of_io(error),
         TracerError::Unsupported { .. }
         | TracerError::UnknownLayout
+        | TracerError::SmallReadsUntold
         | TracerError::NotOnDisk
         | TracerError::Namespace => Exit::NoEvents,
     };

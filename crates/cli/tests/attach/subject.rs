@@ -20,6 +20,8 @@ pub(crate) const PAGE: usize = 4096;
 pub(crate) const PAGES: usize = 1024;
 /// Pages of a large read: 64 KiB.
 pub(crate) const LARGE_PAGES: usize = 16;
+/// Of a small read.
+const FEW_BYTES: usize = 10;
 pub(crate) const NOBODY: u32 = 65_534;
 pub(crate) const SYSTEM_CALL_BPF: &str = if cfg!(target_arch = "x86_64") {
     "321"
@@ -29,6 +31,7 @@ pub(crate) const SYSTEM_CALL_BPF: &str = if cfg!(target_arch = "x86_64") {
 
 /// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages; or compacts PATH, or starts
 /// the program PATH, or waits for the pipe PATH, or opens END new SSTables in the directory PATH, or becomes the program PATH.
+/// With the advice `few` it reads some bytes of each page, with `often` the page FIRST, until it has done so END times.
 /// The end of input is its end. Does nothing in a run of the tests.
 pub(crate) fn work() {
     let Some(path) = std::env::var_os(SUBJECT) else {
@@ -59,11 +62,19 @@ pub(crate) fn work() {
                 _ => (rustix::fs::Advice::Random, 1),
             };
             rustix::fs::fadvise(&file, 0, None, advice).unwrap();
-            let mut buffer = vec![0; step * PAGE];
+            let bytes = match words[1].as_str() {
+                "few" => FEW_BYTES,
+                _ => step * PAGE,
+            };
+            let mut buffer = vec![0; bytes];
             let pages = words[3].parse::<usize>().unwrap()..words[4].parse().unwrap();
-            for page in pages.step_by(step) {
-                file.read_exact_at(&mut buffer, (page * PAGE) as u64)
-                    .unwrap();
+            let mut read = |page: usize| {
+                let at = (page * PAGE) as u64;
+                file.read_exact_at(&mut buffer, at).unwrap();
+            };
+            match words[1].as_str() {
+                "often" => (0..pages.end).for_each(|_| read(pages.start)),
+                _ => pages.step_by(step).for_each(read),
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(work).unwrap();
