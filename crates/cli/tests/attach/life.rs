@@ -12,7 +12,8 @@ use coldstream_testkit::residency::drop_pages;
 use coldstream_testkit::{directories, skip};
 
 use crate::subject::{
-    COLDSTREAM, NOBODY, PAGES, Subject, attach, attach_with, ended, eventually, interrupt,
+    COLDSTREAM, NOBODY, PAGES, Subject, attach, attach_with, attached, counter, ended, eventually,
+    interrupt,
 };
 
 #[test]
@@ -228,6 +229,47 @@ fn a_process_that_forks_and_becomes_another_program_is_followed_to_its_end() {
     subject.child.kill().unwrap();
     subject.child.wait().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn of_two_processes_each_is_served_and_the_end_of_one_is_not_the_end() {
+    let mut subjects = [Subject::new(), Subject::new()];
+    let mut command = Command::new(COLDSTREAM);
+    command
+        .arg("attach")
+        .args(subjects.each_ref().map(Subject::pid));
+    let Some((mut child, mut lines)) = attached(&mut command) else {
+        return;
+    };
+    let mut next_line = || lines.next().unwrap().unwrap();
+    assert!(next_line().contains("attached to"));
+    for subject in &mut subjects {
+        assert_drops(subject);
+        assert!(counter(&subject.pid(), "bytes_drop_behind") > 0);
+    }
+    let [mut first, mut second] = subjects;
+    let pid = first.pid();
+    first.child.kill().unwrap();
+    first.child.wait().unwrap();
+    assert_eq!(next_line(), format!("coldstream: process {pid} has ended"));
+    let status = ended(&["ctl", "status", &pid]);
+    assert_eq!(status.status.code(), Some(7));
+    assert_drops(&mut second);
+    assert!(child.try_wait().unwrap().is_none());
+    second.child.kill().unwrap();
+    second.child.wait().unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let pid = second.pid();
+    assert_eq!(next_line(), format!("coldstream: process {pid} has ended"));
+}
+
+/// What a compaction reads is dropped.
+fn assert_drops(subject: &mut Subject) {
+    drop_pages(&File::open(subject.path()).unwrap());
+    subject.read("client", "sequential", 0..PAGES);
+    subject.write_sstable();
+    let is_dropped = eventually(|| subject.resident().is_empty());
+    assert!(is_dropped, "{:?}", subject.resident());
 }
 
 #[test]
