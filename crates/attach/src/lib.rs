@@ -23,6 +23,7 @@ mod held_inputs;
 mod idle;
 mod large_reads;
 mod look;
+mod lost_events;
 mod model;
 mod origin;
 pub mod priorities;

@@ -1,6 +1,7 @@
 //! What `attach` tells while it runs: words on standard error, or with `--json` one object a line on standard output.
 
 use coldstream_attach::Recognition;
+use coldstream_attach::session::News;
 use serde::Serialize;
 
 use crate::output::{self, Format};
@@ -21,6 +22,8 @@ pub(super) enum Event {
     NoStatusPage { pid: u32, error: String },
     /// A process has ended.
     ProcessEnded { pid: u32 },
+    /// The kernel lost events of any process, so many since this was told last.
+    EventsLost { events: u64 },
     /// The work has ended before the processes did.
     Detached,
 }
@@ -38,6 +41,15 @@ impl From<Recognition> for KnownBy {
         match recognition {
             Recognition::Names => Self::ThreadNames,
             Recognition::Advice => Self::FadvSequential,
+        }
+    }
+}
+
+impl From<News> for Event {
+    fn from(news: News) -> Self {
+        match news {
+            News::Ended(pid) => Self::ProcessEnded { pid },
+            News::Lost(events) => Self::EventsLost { events },
         }
     }
 }
@@ -77,6 +89,9 @@ impl Event {
                 format!("process {pid} gets no status page: {error}")
             }
             Self::ProcessEnded { pid } => format!("process {pid} has ended"),
+            Self::EventsLost { events } => format!(
+                "the kernel lost {events} events: what compactions had brought in until then stays in the page cache"
+            ),
             Self::Detached => "detached; the processes are as they were".to_owned(),
         }
     }

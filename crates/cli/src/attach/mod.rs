@@ -141,8 +141,8 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
     let keeper = RefCell::new(keeper);
     let has_no_keeper = || (keeper.borrow_mut().as_mut()).is_some_and(Keeper::has_ended);
     let is_over = || INTERRUPTED.load(Ordering::Relaxed) || has_no_keeper();
-    let say_ended = |pid| Event::ProcessEnded { pid }.tell(format);
-    let ended = session::run(&mut tracer, attached, is_over, say_ended);
+    let tell = |news| Event::from(news).tell(format);
+    let ended = session::run(&mut tracer, attached, is_over, tell);
     let is_given_back = keeper.into_inner().is_none_or(Keeper::finish);
     if ended == Ended::Asked && !is_given_back {
         let message = format!(

@@ -156,7 +156,10 @@ fn reads(snapshot: &Snapshot) -> Vec<String> {
             };
             format!("{windows} of up to {window}{late}")
         })
-        .bytes(Counter::ReadAheadWastedBytes, "read ahead in vain");
+        .bytes(Counter::ReadAheadWastedBytes, "read ahead in vain")
+        .about(Counter::AttachEventsLost, |events| {
+            format!("{} lost", count(events, "event", "events"))
+        });
     row.phrases
 }
 

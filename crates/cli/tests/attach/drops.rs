@@ -9,7 +9,10 @@ use coldstream_testkit::database::sstables;
 use coldstream_testkit::residency::{cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::{directories, skip, tools};
 
-use crate::subject::{OUTPUT, PAGE, PAGES, Subject, attach, counter, eventually, interrupt, kept};
+use crate::subject::{
+    COLDSTREAM, OUTPUT, PAGE, PAGES, Subject, attach, attached, counter, ended, eventually,
+    interrupt, kept,
+};
 
 #[test]
 fn what_a_compaction_brought_in_is_dropped_and_nothing_else() {
@@ -238,4 +241,46 @@ fn a_process_with_very_many_sstables_is_followed() {
         subject.ask("client", "open", &directory, 0..SSTABLES);
         println!("{} descriptors", subject.descriptors());
     });
+}
+
+/// `attach` is stopped while the ring overflows. Among the lost events are those of a reader.
+#[test]
+fn where_events_were_lost_no_page_of_the_foreground_is_dropped() {
+    /// More than the ring holds.
+    const READS: usize = 250_000;
+    for (thread, advice) in [("rocksdb:low", "random"), ("client", "sequential")] {
+        let mut subject = Subject::new();
+        let mut command = Command::new(COLDSTREAM);
+        command.args(["attach", &subject.pid()]);
+        let Some((child, mut lines)) = attached(&mut command) else {
+            return;
+        };
+        let pid = rustix::process::Pid::from_child(&child);
+        let send = |signal| rustix::process::kill_process(pid, signal).unwrap();
+        send(rustix::process::Signal::STOP);
+        subject.read(thread, advice, 0..PAGES);
+        subject.write_sstable();
+        subject.read("client", "often", 5..READS);
+        subject.read("client", "few", 200..210);
+        send(rustix::process::Signal::CONT);
+        let lost = || counter(&subject.pid(), "attach_events_lost");
+        assert!(eventually(|| lost() > 0), "{thread}");
+        let said = lines.next().unwrap().unwrap();
+        assert!(said.contains(&format!("lost {} events", lost())), "{said}");
+        let screen = ended(&["ctl", "status", &subject.pid()]).well().text();
+        assert!(screen.contains("events lost"), "{screen}");
+        // The pages would be dropped after a second at the latest.
+        std::thread::sleep(Duration::from_millis(1500));
+        let resident = subject.resident();
+        let stay = (200..210).all(|page| resident.contains(&page));
+        assert!(stay, "{thread}: {resident:?}");
+        assert_eq!(counter(&subject.pid(), "bytes_drop_behind"), 0, "{thread}");
+        // The next compaction is as before.
+        drop_pages(&File::open(subject.path()).unwrap());
+        subject.read(thread, advice, 0..PAGES);
+        subject.write_sstable();
+        let is_dropped = eventually(|| subject.resident().is_empty());
+        assert!(is_dropped, "{thread}: {:?}", subject.resident());
+        assert_eq!(interrupt(child), Some(0));
+    }
 }
