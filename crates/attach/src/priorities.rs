@@ -7,7 +7,7 @@
 //! A thread that a lowered one has made inherits its values: it gets the former ones of that thread back.
 
 use coldstream_control::{Counter, Mechanism};
-use coldstream_host::process::{self, ProcessHandle, Thread};
+use coldstream_host::process::{self, ProcessHandle};
 use coldstream_host::status_page::StatusPage;
 use coldstream_io::sys::process::monotonic_ns;
 use coldstream_io::sys::thread_priority;
@@ -21,6 +21,11 @@ use std::time::Duration;
 /// Time between two looks, as in the library.
 pub const TEND_INTERVAL: Duration = Duration::from_millis(200);
 
+/// The name of a thread is read at each look for so long: a new one may not have its own yet. Two seconds.
+const YOUNG_LOOKS: u64 = 10;
+/// After that it is read once a second. Opening that file of each of hundreds of threads is what a look costs.
+const NAME_LOOKS: u64 = 5;
+
 /// Values that threads had before and have since, most: one pool of threads has one.
 const LOWERED_MAX: usize = 16;
 /// Times that threads are listed when all is given back. A thread may be made between its maker's listing and reset.
@@ -32,11 +37,27 @@ pub struct Tended {
     process: u32,
     handle: ProcessHandle,
     threads: HashMap<i32, Changes>,
+    roles: HashMap<i32, KnownRole>,
+    look: u64,
     /// Values that were lowered at any time: those that a new thread may have inherited.
     lowered: Vec<Values>,
     priorities: Priorities,
     controller: Controller,
     page: Option<StatusPage>,
+}
+
+/// One thread.
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    id: i32,
+    role: Role,
+}
+
+/// By its name, when that was read last.
+#[derive(Clone, Copy, Debug)]
+struct KnownRole {
+    role: Role,
+    first_look: u64,
 }
 
 /// Nice value and I/O priority.
@@ -64,6 +85,8 @@ impl Tended {
             process,
             handle: ProcessHandle::open(process)?,
             threads: HashMap::new(),
+            roles: HashMap::new(),
+            look: 0,
             lowered: Vec::new(),
             priorities: Priorities::default(),
             controller: Controller::default(),
@@ -87,7 +110,7 @@ impl Tended {
         let is_off = switches.is_some_and(|it| it.off.contains(Mechanism::Priority));
         let asked = switches.and_then(|it| Priorities::from_bits(it.priorities_bits));
         self.priorities = asked.unwrap_or_default();
-        let threads = process::threads(self.process);
+        let threads = self.list();
         let processor = self.processor_time(&threads);
         let observed = Observed {
             processor,
@@ -106,27 +129,55 @@ impl Tended {
         }
     }
 
-    /// Gives every priority back.
-    pub fn give_back(&mut self) {
+    /// Gives every priority back. Returns whether no thread has a lowered one any more.
+    #[must_use]
+    pub fn give_back(&mut self) -> bool {
         for _ in 0..GIVE_BACK_MAX {
+            // Threads that lowered ones have made meanwhile are found the next time.
             if self.has_ended() {
-                return;
+                return true;
             }
-            let threads = process::threads(self.process);
-            let is_new = |thread: &Thread| !self.threads.contains_key(&thread.id);
-            let has_new = threads.iter().any(is_new);
-            let is_changed = self.threads.values().any(|it| it.values.any());
-            if !has_new && !is_changed {
-                return;
+            let threads = self.list();
+            if self.set(&threads, false) == 0 {
+                return true;
             }
-            self.set(&threads, false);
         }
+        false
+    }
+
+    /// All threads, by the names that were read lately.
+    fn list(&mut self) -> Vec<Thread> {
+        self.look += 1;
+        let (process, look) = (self.process, self.look);
+        let ids = process::thread_ids(process);
+        let known = std::mem::take(&mut self.roles);
+        for id in ids {
+            let before = known.get(&id);
+            let first_look = before.map_or(look, |it| it.first_look);
+            // Not those of all threads at one look.
+            let is_due = look - first_look < YOUNG_LOOKS
+                || (look + id.unsigned_abs() as u64).is_multiple_of(NAME_LOOKS);
+            let role = match before {
+                Some(before) if !is_due => Some(before.role),
+                _ => process::thread_name(process, id).map(|name| role_of(&name)),
+            };
+            if let Some(role) = role {
+                self.roles.insert(id, KnownRole { role, first_look });
+            }
+        }
+        let roles = self.roles.iter();
+        roles
+            .map(|(id, it)| Thread {
+                id: *id,
+                role: it.role,
+            })
+            .collect()
     }
 
     /// The processor time of all background threads since the last look.
     fn processor_time(&mut self, threads: &[Thread]) -> ProcessorTime {
         let mut sum = ProcessorTime::default();
-        for thread in threads.iter().filter(|it| role_of(it) != Role::Foreground) {
+        for thread in threads.iter().filter(|it| it.role != Role::Foreground) {
             let Some(now) = schedstat(self.process, thread.id) else {
                 continue;
             };
@@ -141,26 +192,30 @@ impl Tended {
         sum
     }
 
-    fn set(&mut self, threads: &[Thread], may_lower: bool) {
+    /// Returns how many threads had, or have, a lowered priority.
+    fn set(&mut self, threads: &[Thread], may_lower: bool) -> usize {
+        let mut lowered_threads = 0;
         let alive: HashSet<i32> = threads.iter().map(|it| it.id).collect();
         self.threads.retain(|id, _| alive.contains(id));
         // A thread that was listed before these were lowered has values of its own.
         let lowered = self.lowered.clone();
         for thread in threads {
-            let role = role_of(thread);
             let known = self.threads.get(&thread.id).copied();
             let mut changes = known.unwrap_or_else(|| self.first_sight_of(thread.id, &lowered));
             let wanted = if may_lower {
-                self.priorities.of(role)
+                self.priorities.of(thread.role)
             } else {
                 Priority::default()
             };
-            if role != Role::Foreground || changes.values.any() {
+            let had_any = changes.values.any();
+            if thread.role != Role::Foreground || had_any {
                 changes.values.make(thread.id, wanted);
                 self.remember(changes.values);
             }
+            lowered_threads += usize::from(had_any || changes.values.any());
             self.threads.insert(thread.id, changes);
         }
+        lowered_threads
     }
 
     /// A new thread has its own values, or those of a lowered thread that has made it.
@@ -208,8 +263,8 @@ impl Values {
     }
 }
 
-fn role_of(thread: &Thread) -> Role {
-    Profile::Auto.role_of_thread(&thread.name)
+fn role_of(name: &[u8]) -> Role {
+    Profile::Auto.role_of_thread(name)
 }
 
 /// Time on a processor and in a run queue (`Documentation/scheduler/sched-stats.rst` of the kernel).
@@ -296,7 +351,7 @@ mod tests {
         tended.tend();
         assert_eq!(values(compaction.id), (2 << 13 | 7, 10.max(before.1)));
         assert_eq!(values(client.id), of_client);
-        tended.give_back();
+        assert!(tended.give_back());
         assert_eq!(values(compaction.id).0, before.0);
         if may_raise() {
             assert_eq!(values(compaction.id).1, before.1);
@@ -331,8 +386,41 @@ mod tests {
         assert_eq!(of_made(), [lowered; 3]);
         tended.tend();
         assert_eq!(of_made(), [lowered, before, before]);
-        tended.give_back();
+        assert!(tended.give_back());
         assert_eq!(of_made(), [before; 3]);
+    }
+
+    #[test]
+    fn the_name_of_an_old_thread_is_read_once_a_second() {
+        let _one = ONE_AT_A_TIME.lock();
+        let compaction = Worker::start("rocksdb:low");
+        let before = values(compaction.id);
+        let mut tended = Tended::new(std::process::id()).unwrap();
+        let named = |name: &str| {
+            let path = format!("/proc/self/task/{}/comm", compaction.id);
+            fs::write(path, name).unwrap();
+        };
+        for _ in 0..YOUNG_LOOKS {
+            tended.tend();
+        }
+        assert_ne!(values(compaction.id), before);
+        named("client");
+        let mut looks = 0;
+        while tended.roles[&compaction.id].role != Role::Foreground {
+            tended.tend();
+            looks += 1;
+            assert!(looks <= NAME_LOOKS);
+        }
+        // A name that has changed between is seen the next time.
+        named("rocksdb:low");
+        let changes = (0..2 * NAME_LOOKS).filter(|_| {
+            let before = tended.roles[&compaction.id].role;
+            tended.tend();
+            tended.roles[&compaction.id].role != before
+        });
+        assert_eq!(changes.count(), 1);
+        assert!(tended.give_back());
+        assert_eq!(values(compaction.id).0, before.0);
     }
 
     #[test]
@@ -342,7 +430,7 @@ mod tests {
         let mut tended = Tended::new(std::process::id()).unwrap();
         tended.tend();
         thread_priority::set_io_priority(compaction.id, 3 << 13).unwrap();
-        tended.give_back();
+        assert!(tended.give_back());
         assert_eq!(thread_priority::io_priority(compaction.id), Ok(3 << 13));
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
@@ -235,14 +235,32 @@ pub struct Thread {
 /// All threads; empty if the process has ended.
 #[must_use]
 pub fn threads(pid: u32) -> Vec<Thread> {
-    let tasks = fs::read_dir(proc_path(pid, "task"));
-    let threads = tasks.into_iter().flatten().flatten().filter_map(|task| {
-        let mut name = fs::read(task.path().join("comm")).ok()?;
-        name.pop_if(|byte| *byte == b'\n');
-        let id = task.file_name().to_str()?.parse().ok()?;
+    let ids = thread_ids(pid).into_iter();
+    let threads = ids.filter_map(|id| {
+        let name = thread_name(pid, id)?;
         Some(Thread { id, name })
     });
     threads.collect()
+}
+
+/// The ids of all threads; empty if the process has ended.
+#[must_use]
+pub fn thread_ids(pid: u32) -> Vec<i32> {
+    let tasks = fs::read_dir(proc_path(pid, "task"));
+    let ids = tasks.into_iter().flatten().flatten();
+    ids.filter_map(|task| task.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// The name of a thread, without the newline; `None` if it has ended.
+#[must_use]
+pub fn thread_name(pid: u32, thread: i32) -> Option<Vec<u8>> {
+    // Shorter than this. `fs::read` would ask for the size first, and read twice.
+    let mut name = [0; 64];
+    let mut file = fs::File::open(proc_path(pid, &format!("task/{thread}/comm"))).ok()?;
+    let length = file.read(&mut name).ok()?;
+    let name = name.get(..length)?;
+    Some(name.strip_suffix(b"\n").unwrap_or(name).to_owned())
 }
 
 /// What each open descriptor refers to.

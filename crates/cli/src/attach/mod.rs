@@ -5,14 +5,13 @@
 mod event;
 pub mod priorities;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -25,7 +24,7 @@ use coldstream_host::{process, status_page, user_name};
 use coldstream_policy::{Profile, Role};
 
 use crate::exit::{self, Exit, failure};
-use crate::output::{Format, FormatArguments};
+use crate::output::{self, Format, FormatArguments};
 use crate::processes::{self, NothingToFollow, Status};
 use event::Event;
 use priorities::{KEEPER, Keeper};
@@ -52,7 +51,30 @@ const END_MAX: Duration = Duration::from_secs(2);
 
 /// The status pages that it has made.
 static PAGES: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+/// Locked while it goes on.
+static ENDING: Mutex<Ending> = Mutex::new(Ending {
+    keeper: None,
+    has_begun: false,
+});
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+
+/// What must be done before the end, by whichever thread comes to it first.
+struct Ending {
+    keeper: Option<Keeper>,
+    has_begun: bool,
+}
+
+impl Ending {
+    /// Returns whether every priority is given back. Waits for that.
+    fn begin(&mut self) -> bool {
+        self.has_begun = true;
+        self.keeper.take().is_none_or(Keeper::finish)
+    }
+}
+
+fn ending() -> MutexGuard<'static, Ending> {
+    ENDING.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Follow running processes that cannot be preloaded: drop what compactions bring into the page cache
 #[derive(clap::Args)]
@@ -113,9 +135,9 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         return Err(failure(Exit::Usage, message));
     }
     let pids = attached.iter().map(Attached::pid);
-    let mut keeper = (arguments.priority)
-        .then(|| Keeper::start(pids))
-        .transpose()?;
+    if arguments.priority {
+        ending().keeper = Some(Keeper::start(pids)?);
+    }
     let mut tracer = Tracer::start(recognition).map_err(|error| not_started(&error))?;
     for process in &attached {
         tracer.follow(process.pid())?;
@@ -135,31 +157,36 @@ pub fn run(arguments: &AttachArguments) -> anyhow::Result<()> {
         let mut pages = PAGES.lock().unwrap_or_else(PoisonError::into_inner);
         pages.extend(process.page().map(Path::to_owned));
     }
-    if let Some(keeper) = &mut keeper {
+    if let Some(keeper) = &mut ending().keeper {
         keeper.begin()?;
     }
-    let keeper = RefCell::new(keeper);
-    let has_no_keeper = || (keeper.borrow_mut().as_mut()).is_some_and(Keeper::has_ended);
+    let has_no_keeper = || (ending().keeper.as_mut()).is_some_and(Keeper::has_ended);
     let is_over = || INTERRUPTED.load(Ordering::Relaxed) || has_no_keeper();
     let tell = |news| Event::from(news).tell(format);
     let ended = session::run(&mut tracer, attached, is_over, tell);
-    let is_given_back = keeper.into_inner().is_none_or(Keeper::finish);
-    if ended == Ended::Asked && !is_given_back {
+    let is_given_back = ending().begin();
+    match ended {
+        Ended::Processes => Ok(()),
+        Ended::Asked => detached(is_given_back, format),
+    }
+}
+
+fn detached(is_given_back: bool, format: Format) -> anyhow::Result<()> {
+    if !is_given_back {
         let message = format!(
-            "detached, but `coldstream {KEEPER}` was killed: background threads may keep nice value 10 and the last \
-             level of I/O priority. `renice -n 0 -p THREAD` and `ionice -c 0 -p THREAD` set them right; so does a \
-             restart of the process"
+            "detached, but `coldstream {KEEPER}` was killed, or could not do its work: background threads may keep nice \
+             value 10 and the last level of I/O priority. `renice -n 0 -p THREAD` and `ionice -c 0 -p THREAD` set them \
+             right; so does a restart of the process"
         );
         return Err(failure(Exit::Failure, message));
     }
-    if ended == Ended::Asked {
-        Event::Detached.tell(format);
-    }
+    Event::Detached.tell(format);
     Ok(())
 }
 
 /// Ends the work at a signal. It runs when a processor is idle, and may wait for the device: nothing of it has to be
-/// finished, so it gets [`END_MAX`]. This starts a thread, which has no privileges any more either.
+/// finished, so it gets [`END_MAX`]. Priorities are given back before the end, however long that takes. This starts a
+/// thread, which has no privileges any more either.
 fn end_when_interrupted(format: Format) -> anyhow::Result<()> {
     ctrlc::set_handler(move || {
         INTERRUPTED.store(true, Ordering::Relaxed);
@@ -169,8 +196,19 @@ fn end_when_interrupted(format: Format) -> anyhow::Result<()> {
             // An error: it has gone already.
             let _ = status_page::remove(page);
         }
-        Event::Detached.tell(format);
-        std::process::exit(Exit::Ok as i32);
+        let mut ending = ending();
+        if ending.has_begun {
+            // The other thread does the rest.
+            return;
+        }
+        let exit = match detached(ending.begin(), format) {
+            Ok(()) => Exit::Ok,
+            Err(error) => {
+                output::error(&error);
+                exit::of(&error)
+            }
+        };
+        std::process::exit(exit as i32);
     })?;
     Ok(())
 }

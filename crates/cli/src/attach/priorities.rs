@@ -111,7 +111,14 @@ pub fn keep(arguments: &KeeperArguments) -> anyhow::Result<()> {
         tended.retain(|it| !it.has_ended());
         tended.iter_mut().for_each(Tended::tend);
     }
-    tended.iter_mut().for_each(Tended::give_back);
+    let mut all_is_given_back = true;
+    for process in &mut tended {
+        all_is_given_back &= process.give_back();
+    }
+    if !all_is_given_back {
+        let message = "not every priority could be given back";
+        return Err(failure(Exit::Failure, message));
+    }
     Ok(())
 }
 

@@ -25,7 +25,7 @@ fn what_a_compaction_brought_in_is_dropped_and_nothing_else() {
 fn assert_drops_exactly(thread: &str, advice: &str, prepare: impl Fn(&mut Subject)) {
     // The machine may reclaim some pages meanwhile, but not every time.
     let mut tries = (0..3).map_while(|_| {
-        let mut subject = Subject::new();
+        let mut subject = Subject::with_compactions_by(thread);
         prepare(&mut subject);
         drops_exactly(&mut subject, thread, advice)
     });
@@ -116,7 +116,7 @@ fn scan_stays(first: usize, sstable: Appears) -> Option<bool> {
 
 #[test]
 fn large_reads_of_a_compaction_are_dropped_and_counted_as_they_are() {
-    let mut subject = Subject::new();
+    let mut subject = Subject::with_compaction_thread();
     let Some(child) = attach(&subject) else {
         return;
     };
@@ -135,7 +135,7 @@ fn large_reads_of_a_compaction_are_dropped_and_counted_as_they_are() {
 
 #[test]
 fn an_output_of_a_compaction_is_dropped_and_that_of_a_flush_stays() {
-    let mut subject = Subject::new();
+    let mut subject = Subject::with_compaction_thread();
     let Some(child) = attach(&subject) else {
         return;
     };
@@ -164,7 +164,7 @@ fn hot_pages_of_an_output_are_warm_and_the_others_are_dropped() {
     };
     let hot = [40, 300, 301, 900, 1500];
     let try_once = || {
-        let mut subject = Subject::new();
+        let mut subject = Subject::with_compaction_thread();
         let input = subject.directory.path().join("000020.sst");
         fs::copy(&sstable, &input).unwrap();
         drop_pages(&File::open(&input).unwrap());
@@ -249,7 +249,7 @@ fn where_events_were_lost_no_page_of_the_foreground_is_dropped() {
     /// More than the ring holds.
     const READS: usize = 250_000;
     for (thread, advice) in [("rocksdb:low", "random"), ("client", "sequential")] {
-        let mut subject = Subject::new();
+        let mut subject = Subject::with_compactions_by(thread);
         let mut command = Command::new(COLDSTREAM);
         command.args(["attach", &subject.pid()]);
         let Some((child, mut lines)) = attached(&mut command) else {

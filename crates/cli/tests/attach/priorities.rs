@@ -1,13 +1,16 @@
 //! `--priority`.
 
 use std::fs;
-use std::process::{Child, Command};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use coldstream_io::sys::thread_priority;
 use coldstream_testkit::skip;
+use rustix::process::Signal;
 
 use crate::subject::{
-    COLDSTREAM, Subject, attach_with, attached, counter, ended, eventually, interrupt,
+    COLDSTREAM, PAGES, Subject, attach_with, attached, counter, ended, eventually, interrupt,
 };
 
 /// Nice value and I/O priority of the subject's thread with this name, once it has one.
@@ -22,21 +25,6 @@ fn priority_of(subject: &Subject, name: &str) -> Option<(i32, i32)> {
     })
 }
 
-/// With a compaction's thread, which waits for a pipe.
-pub(crate) fn with_compaction_thread() -> Option<Subject> {
-    let mut subject = Subject::new();
-    let pipe = subject.directory.path().join("pipe");
-    let made = Command::new("mkfifo").arg(&pipe).status();
-    if !made.is_ok_and(|it| it.success()) {
-        skip("no mkfifo");
-        return None;
-    }
-    subject.tell("rocksdb:low", "wait", &pipe, 0..0);
-    let is_there = eventually(|| priority_of(&subject, "rocksdb:low").is_some());
-    assert!(is_there);
-    Some(subject)
-}
-
 /// Nice value and I/O priority. These tests may run at a nice value above it.
 fn lowered() -> Option<(i32, i32)> {
     Some((thread_priority::nice(0).ok()?.max(10), 2 << 13 | 7))
@@ -45,9 +33,7 @@ fn lowered() -> Option<(i32, i32)> {
 #[test]
 fn priorities_are_lowered_and_given_back_even_by_a_killed_attach() {
     for is_killed in [false, true] {
-        let Some(subject) = with_compaction_thread() else {
-            return;
-        };
+        let subject = Subject::with_compaction_thread();
         let before = priority_of(&subject, "rocksdb:low");
         let of_reader = priority_of(&subject, "engine");
         let Some(mut child) = attach_with(&["--priority", &subject.pid()]) else {
@@ -86,9 +72,7 @@ fn keeper_of(attach: &Child) -> Option<rustix::process::Pid> {
 
 #[test]
 fn a_killed_keeper_of_priorities_is_told_of() {
-    let Some(subject) = with_compaction_thread() else {
-        return;
-    };
+    let subject = Subject::with_compaction_thread();
     let mut command = Command::new(COLDSTREAM);
     command.args(["attach", "--priority", &subject.pid()]);
     let Some((mut child, lines)) = attached(&mut command) else {
@@ -98,10 +82,70 @@ fn a_killed_keeper_of_priorities_is_told_of() {
         || priority_of(&subject, "rocksdb:low") == lowered()
     ));
     let keeper = keeper_of(&child).expect("a child");
-    rustix::process::kill_process(keeper, rustix::process::Signal::KILL).unwrap();
+    rustix::process::kill_process(keeper, Signal::KILL).unwrap();
     let said: Vec<String> = lines.map_while(Result::ok).collect();
     assert_eq!(child.wait().unwrap().code(), Some(1), "{said:?}");
     assert!(said.iter().any(|line| line.contains("renice")), "{said:?}");
+}
+
+/// Makes each drop of `attach` wait, until it is dropped.
+struct Delay(Child);
+
+impl Delay {
+    fn of_drops(attach: &Child) -> Option<Self> {
+        let strace = Command::new("strace")
+            .args(["-f", "-o", "/dev/null", "-e", "trace=fadvise64"])
+            .args(["-e", "inject=fadvise64:delay_enter=20000000"])
+            .args(["-p", &attach.id().to_string()])
+            .stderr(Stdio::piped())
+            .spawn();
+        let Ok(mut strace) = strace else {
+            skip("no strace");
+            return None;
+        };
+        let mut said = BufReader::new(strace.stderr.take().unwrap()).lines();
+        let line = said.next().unwrap().unwrap();
+        assert!(line.contains("attached"), "{line}");
+        Some(Self(strace))
+    }
+}
+
+impl Drop for Delay {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Its keeper is stopped for longer than a signal gives `attach` itself. The loop of `attach` may be stopped, too.
+#[test]
+fn an_end_that_takes_long_gives_priorities_back_all_the_same() {
+    for is_loop_stopped in [false, true] {
+        let mut subject = Subject::with_compaction_thread();
+        let before = priority_of(&subject, "rocksdb:low");
+        let Some(mut child) = attach_with(&["--priority", &subject.pid()]) else {
+            return;
+        };
+        let is_lowered = || priority_of(&subject, "rocksdb:low") == lowered();
+        assert!(eventually(is_lowered), "{before:?}");
+        let tracer = is_loop_stopped.then(|| Delay::of_drops(&child)).flatten();
+        if tracer.is_some() {
+            subject.read("rocksdb:low", "random", 0..PAGES);
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        let keeper = keeper_of(&child).expect("a child");
+        let attach = rustix::process::Pid::from_child(&child);
+        let send = |pid, signal| rustix::process::kill_process(pid, signal).unwrap();
+        send(keeper, Signal::STOP);
+        send(attach, Signal::INT);
+        std::thread::sleep(Duration::from_secs(4));
+        assert!(child.try_wait().unwrap().is_none());
+        assert_eq!(priority_of(&subject, "rocksdb:low"), lowered());
+        send(keeper, Signal::CONT);
+        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(priority_of(&subject, "rocksdb:low"), before);
+        drop(tracer);
+    }
 }
 
 #[test]

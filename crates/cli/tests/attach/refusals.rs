@@ -10,7 +10,6 @@ use coldstream_testkit::process::Program;
 use coldstream_testkit::residency::{cached_pages, drop_pages};
 use coldstream_testkit::{directories, skip, tools};
 
-use crate::priorities::with_compaction_thread;
 use crate::subject::{
     COLDSTREAM, NOBODY, PAGE, PAGES, SYSTEM_CALL_BPF, Subject, attach, attached, counter, ended,
     eventually, interrupt,
@@ -154,9 +153,7 @@ fn set_world(path: &Path) {
 fn a_limit_of_descriptors_is_not_the_end() {
     const DESCRIPTORS: usize = 48;
     // By names of threads.
-    let Some(mut subject) = with_compaction_thread() else {
-        return;
-    };
+    let mut subject = Subject::with_compaction_thread();
     if Command::new("prlimit").arg("--version").output().is_err() {
         return skip("no prlimit");
     }
@@ -166,7 +163,6 @@ fn a_limit_of_descriptors_is_not_the_end() {
     let Some((mut child, _lines)) = attached(&mut command) else {
         return;
     };
-    fs::write(subject.directory.path().join("pipe"), "").unwrap();
     for number in 0..2 * DESCRIPTORS {
         let path = subject.directory.path().join(format!("{number:06}.sst"));
         if path != subject.path() {

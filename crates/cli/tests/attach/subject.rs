@@ -30,7 +30,7 @@ pub(crate) const SYSTEM_CALL_BPF: &str = if cfg!(target_arch = "x86_64") {
 };
 
 /// Reads or writes as standard input says: `THREAD ADVICE PATH FIRST END`, pages; or compacts PATH, or starts
-/// the program PATH, or waits for the pipe PATH, or opens END new SSTables in the directory PATH, or becomes the program PATH.
+/// the program PATH, or has a thread from then on, or changes its root directory, or opens END new SSTables in the directory PATH, or becomes the program PATH.
 /// With the advice `few` it reads some bytes of each page, with `often` the page FIRST, until it has done so END times.
 /// The end of input is its end. Does nothing in a run of the tests.
 pub(crate) fn work() {
@@ -41,7 +41,7 @@ pub(crate) fn work() {
     for line in std::io::stdin().lines() {
         let line = line.unwrap();
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let name = words[0].clone();
+        let (name, stays) = (words[0].clone(), words[1] == "stay");
         let work = move || {
             match words[1].as_str() {
                 "write" => {
@@ -49,7 +49,11 @@ pub(crate) fn work() {
                     return fs::write(&words[2], vec![7; pages * PAGE]).unwrap();
                 }
                 "compact" => return compact(Path::new(&words[2])),
-                "wait" => return drop(fs::read(&words[2])),
+                "stay" => loop {
+                    println!("\ndone");
+                    std::thread::sleep(Duration::MAX);
+                },
+                "chroot" => return rustix::process::chroot(&words[2]).unwrap(),
                 "open" => return open_many(Path::new(&words[2]), words[4].parse().unwrap()),
                 "fork" => return drop(Command::new(&words[2]).arg(&words[4]).spawn().unwrap()),
                 "exec" => panic!("{}", Command::new(&words[2]).arg(&words[4]).exec()),
@@ -78,6 +82,9 @@ pub(crate) fn work() {
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(work).unwrap();
+        if stays {
+            continue;
+        }
         thread.join().unwrap();
         println!("\ndone");
     }
@@ -126,6 +133,21 @@ pub(crate) struct Subject {
 impl Subject {
     pub(crate) fn new() -> Self {
         Self::under(Command::new(std::env::current_exe().unwrap()))
+    }
+
+    /// With a compaction's thread that does nothing: names of threads tell.
+    pub(crate) fn with_compaction_thread() -> Self {
+        let mut subject = Self::new();
+        subject.read("rocksdb:low", "stay", 0..0);
+        subject
+    }
+
+    /// As the name of the thread that will be a compaction's wants it.
+    pub(crate) fn with_compactions_by(thread: &str) -> Self {
+        match thread {
+            "rocksdb:low" => Self::with_compaction_thread(),
+            _ => Self::new(),
+        }
     }
 
     /// The program is the last word of the command so far.
