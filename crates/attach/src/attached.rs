@@ -293,6 +293,10 @@ impl Attached {
 
     /// Forgets deleted inputs, and their heat: their numbers may be given out again.
     fn let_deleted_go(&mut self) {
+        // Deleting a file changes its directory. There may be hundreds to ask.
+        if !self.catalogue.take_change() && !self.held.has_deleted() {
+            return;
+        }
         let look = self.model.look();
         let wanted = self.model.wanted_inputs(self.due.writers());
         let catalogue = &self.catalogue;

@@ -26,9 +26,28 @@ struct Directory {
     device: u64,
     /// The time of its last change when it was listed; `None` if a later one may have the same time.
     listed: Option<SystemTime>,
+    /// The same when it was asked last whether it has changed.
+    asked: Option<SystemTime>,
 }
 
 impl Directory {
+    fn new(handle: File) -> io::Result<Self> {
+        let device = handle.metadata()?.dev();
+        Ok(Self {
+            handle,
+            device,
+            listed: None,
+            asked: None,
+        })
+    }
+
+    /// Whether it may have changed since this was asked last.
+    fn take_change(&mut self) -> bool {
+        let changed = self.changed();
+        let before = std::mem::replace(&mut self.asked, changed);
+        changed.is_none() || changed != before
+    }
+
     /// The time of its last change, unless another one may have the same time.
     fn changed(&self) -> Option<SystemTime> {
         let changed = self.handle.metadata().ok()?.modified().ok()?;
@@ -39,6 +58,31 @@ impl Directory {
 /// `None` for a time to come.
 fn age_of(time: SystemTime) -> Option<Duration> {
     SystemTime::now().duration_since(time).ok()
+}
+
+/// Where a directory of a process is for this process. `path` is what the kernel shows of its descriptors: with the path of
+/// its own root directory in front (`chroot`), and without that of its mount namespace.
+fn path_for_us(pid: u32, path: &Path) -> io::Result<PathBuf> {
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    if let Ok(inside) = path.strip_prefix(fs::read_link(&root)?) {
+        return Ok(root.join(inside));
+    }
+    // It was opened before the process changed its root directory.
+    let namespace = |of: &str| {
+        let found = fs::metadata(format!("/proc/{of}/ns/mnt"))?;
+        io::Result::Ok((found.dev(), found.ino()))
+    };
+    if namespace(&pid.to_string())? == namespace("self")? {
+        return Ok(path.to_owned());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::Unsupported,
+        format!(
+            "{} is outside of its root directory, and in another mount namespace: `nsenter --mount --target {pid} coldstream \
+             attach {pid}`",
+            path.display()
+        ),
+    ))
 }
 
 /// Filesystems whose files have other numbers for the kernel's page cache than `stat(2)` tells.
@@ -82,6 +126,8 @@ pub struct Catalogue {
     next_list: Instant,
     /// The age of the youngest SSTable that has appeared.
     youngest: Option<Duration>,
+    /// Names were listed since it was asked last whether anything has changed.
+    has_listed: bool,
 }
 
 impl Catalogue {
@@ -103,21 +149,14 @@ impl Catalogue {
                 paths.insert(directory.to_owned());
             }
         }
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
         let mut directories = Vec::new();
         for path in paths {
-            let inside = root.join(path.strip_prefix("/").unwrap_or(&path));
             let handle = OpenOptions::new()
                 .read(true)
                 .custom_flags(libc::O_DIRECTORY)
-                .open(inside)?;
+                .open(path_for_us(pid, &path)?)?;
             refuse_strange(&handle, &path)?;
-            let device = handle.metadata()?.dev();
-            directories.push(Directory {
-                handle,
-                device,
-                listed: None,
-            });
+            directories.push(Directory::new(handle)?);
         }
         if directories.is_empty() {
             return Err(io::ErrorKind::NotFound.into());
@@ -132,6 +171,7 @@ impl Catalogue {
             listing: 0,
             next_list: Instant::now(),
             youngest: None,
+            has_listed: false,
         };
         catalogue.list();
         catalogue
@@ -169,6 +209,7 @@ impl Catalogue {
             }
         }
         let listing = self.listing;
+        self.has_listed |= !listed.is_empty();
         if !listed.is_empty() {
             (self.names).retain(|_, it| it.listing == listing || !listed.contains(&it.place));
         }
@@ -215,6 +256,15 @@ impl Catalogue {
             }
         }
         Ok(true)
+    }
+
+    /// Whether any name in them may have come or gone since this was asked last, or such a change was found by a listing.
+    pub fn take_change(&mut self) -> bool {
+        let mut has_changed = std::mem::take(&mut self.has_listed);
+        for directory in &mut self.directories {
+            has_changed |= directory.take_change();
+        }
+        has_changed
     }
 
     /// The age of the youngest SSTable that was listed for the first time since this was asked last.
@@ -273,11 +323,7 @@ mod tests {
     #[test]
     fn a_directory_is_listed_after_a_change_and_a_new_sstable_has_an_age() {
         let scene = tempfile::tempdir().unwrap();
-        let directory = Directory {
-            handle: File::open(scene.path()).unwrap(),
-            device: scene.path().metadata().unwrap().dev(),
-            listed: None,
-        };
+        let directory = Directory::new(File::open(scene.path()).unwrap()).unwrap();
         let mut catalogue = Catalogue::of_directories(vec![directory]);
         let listed = |catalogue: &mut Catalogue| {
             catalogue.next_list = Instant::now();
@@ -306,15 +352,34 @@ mod tests {
     }
 
     #[test]
+    fn a_directory_has_changed_if_a_file_was_deleted_in_it() {
+        let scene = tempfile::tempdir().unwrap();
+        let path = scene.path().join("000007.sst");
+        File::create(&path).unwrap();
+        let directory = Directory::new(File::open(scene.path()).unwrap()).unwrap();
+        let mut catalogue = Catalogue::of_directories(vec![directory]);
+        let rest = || std::thread::sleep(2 * TICK);
+        rest();
+        assert!(catalogue.take_change());
+        assert!(!catalogue.take_change());
+        std::fs::remove_file(&path).unwrap();
+        // Another change may have the same time.
+        assert!(catalogue.take_change() && catalogue.take_change());
+        rest();
+        assert!(catalogue.take_change());
+        assert!(!catalogue.take_change());
+        // Only now it is known that the name has gone.
+        catalogue.next_list = Instant::now();
+        assert!(catalogue.list() && catalogue.take_change());
+        assert!(!catalogue.take_change());
+    }
+
+    #[test]
     fn a_file_is_gone_if_it_has_no_name_or_its_name_is_another_ones() {
         let scene = tempfile::tempdir().unwrap();
         let path = scene.path().join("000007.sst");
         let metadata = File::create(&path).unwrap().metadata().unwrap();
-        let directory = Directory {
-            handle: File::open(scene.path()).unwrap(),
-            device: metadata.dev(),
-            listed: None,
-        };
+        let directory = Directory::new(File::open(scene.path()).unwrap()).unwrap();
         let catalogue = Catalogue::of_directories(vec![directory]);
         let id = FileId {
             device: metadata.dev(),

@@ -62,6 +62,12 @@ impl<F> HeldInputs<F> {
         self.held.get(&id).map(|held| held.kind)
     }
 
+    /// Whether any of them was found deleted.
+    #[must_use]
+    pub(crate) fn has_deleted(&self) -> bool {
+        self.held.values().any(|held| held.deleted_at.is_some())
+    }
+
     /// Takes out those that have been deleted for long enough. One of `wanted` stays for longer.
     #[must_use]
     pub(crate) fn expire(
@@ -115,6 +121,8 @@ mod tests {
         let wanted = HashSet::from([WANTED]);
         let mut expired = |look, is_deleted| inputs.expire(look, &wanted, |_, ()| is_deleted);
         assert!(expired(5, true).is_empty());
+        assert!(inputs.has_deleted());
+        let mut expired = |look, is_deleted| inputs.expire(look, &wanted, |_, ()| is_deleted);
         // It has a name again: a snapshot's.
         assert!(expired(6, false).is_empty());
         assert!(expired(100, true).is_empty());

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use coldstream_testkit::residency::drop_pages;
+use coldstream_testkit::residency::{cached_pages, drop_pages};
 use coldstream_testkit::{directories, skip};
 
 use crate::subject::{
-    COLDSTREAM, NOBODY, PAGES, Subject, attach, attach_with, attached, counter, ended, eventually,
-    interrupt,
+    COLDSTREAM, NOBODY, PAGE, PAGES, Subject, attach, attach_with, attached, counter, ended,
+    eventually, interrupt,
 };
 
 #[test]
@@ -57,6 +57,7 @@ fn ctl_stops_and_resumes_it_and_shows_its_figures() {
     std::thread::sleep(Duration::from_millis(1500));
     // The machine may reclaim a few.
     assert!(subject.resident().len() > PAGES / 2);
+    assert!(counter(&pid, "bytes_buffered") > PAGES * PAGE / 2);
     ended(&["ctl", "on", &pid]).well();
     drop_pages(&File::open(subject.path()).unwrap());
     subject.read("client", "sequential", 0..PAGES);
@@ -102,7 +103,7 @@ fn it_gives_every_privilege_away() {
 
 #[test]
 fn an_input_is_held_until_it_was_deleted_for_a_while() {
-    let mut subject = Subject::new();
+    let mut subject = Subject::with_compaction_thread();
     let Some(child) = attach(&subject) else {
         return;
     };
@@ -209,7 +210,7 @@ fn it_takes_the_groups_of_the_process() {
 
 #[test]
 fn a_process_that_forks_and_becomes_another_program_is_followed_to_its_end() {
-    let mut subject = Subject::new();
+    let mut subject = Subject::with_compaction_thread();
     let Some(mut child) = attach(&subject) else {
         return;
     };
@@ -281,6 +282,67 @@ fn it_ends_with_the_process() {
     subject.child.kill().unwrap();
     subject.child.wait().unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_process_with_a_root_directory_of_its_own_is_followed() {
+    if !rustix::process::geteuid().is_root() {
+        return skip("needs root to change the root directory");
+    }
+    let mut subject = Subject::with_compaction_thread();
+    let directory = subject.directory.path().to_owned();
+    subject.ask("client", "chroot", &directory, 0..0);
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    subject.ask("rocksdb:low", "random", Path::new("/000007.sst"), 0..PAGES);
+    let is_dropped = eventually(|| subject.resident().is_empty());
+    assert!(is_dropped, "{:?}", subject.resident());
+    assert_eq!(interrupt(child), Some(0));
+    // Its SSTables may be outside of that.
+    fs::create_dir(directory.join("empty")).unwrap();
+    subject.ask("client", "chroot", Path::new("/empty"), 0..0);
+    let child = attach(&subject).expect("it was attached before");
+    assert_eq!(interrupt(child), Some(0));
+}
+
+#[test]
+fn a_process_with_mounts_of_its_own_is_followed() {
+    let [there, here] = [directories::on_disk(), directories::on_disk()];
+    let mut command = Command::new("unshare");
+    command
+        .args(["--mount", "sh", "-c"])
+        .arg(r#"mount --bind "$1" "$2" && shift 2 && exec "$@""#)
+        .args([Path::new("sh"), there.path(), here.path()])
+        .arg(std::env::current_exe().unwrap());
+    let probe = ["--mount", "mount", "--bind", "/", "/"];
+    if !ended_well(Command::new("unshare").args(probe)) {
+        return skip("no mount namespace can be made");
+    }
+    let sstable = there.path().join("000020.sst");
+    fs::write(&sstable, vec![7; PAGES * PAGE]).unwrap();
+    let file = File::open(&sstable).unwrap();
+    drop_pages(&file);
+    let mut subject = Subject::under(command);
+    subject.read("rocksdb:low", "stay", 0..0);
+    // Only the process sees it here.
+    subject.ask("client", "open", here.path(), 0..1);
+    let Some(child) = attach(&subject) else {
+        return;
+    };
+    let path = here.path().join("000020.sst");
+    assert!(!path.exists());
+    subject.ask("rocksdb:low", "random", &path, 0..PAGES);
+    assert!(cached_pages(&file) > 0 || counter(&subject.pid(), "bytes_drop_behind") > 0);
+    assert!(eventually(|| cached_pages(&file) == 0));
+    assert_eq!(interrupt(child), Some(0));
+}
+
+fn ended_well(command: &mut Command) -> bool {
+    command
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|it| it.success())
 }
 
 /// A line of the program's standard output, as JSON.
