@@ -9,7 +9,7 @@ use crate::held_inputs::HeldInputs;
 use crate::large_reads::LargeReads;
 use crate::look::{Interval, LOOK, REST_LOOKS};
 use crate::model::Model;
-use crate::origin::{Origin, Recognition};
+use crate::origin::{Origin, Recognition, Roles};
 use crate::status::Status;
 use crate::warming::{self, HeatNow, Warmed};
 use coldstream_control::{Counter, Mechanism, Mechanisms};
@@ -49,6 +49,7 @@ pub struct Attached {
     handle: ProcessHandle,
     status: Status,
     recognition: Recognition,
+    roles: Roles,
     model: Model,
     catalogue: Catalogue,
     /// Files that are no SSTables, or not listed yet.
@@ -92,6 +93,7 @@ impl Attached {
             handle,
             status: Status::new(pid, started),
             recognition: Recognition::Names,
+            roles: Roles::default(),
             model: Model::default(),
             catalogue,
             unknown: HashSet::new(),
@@ -185,7 +187,8 @@ impl Attached {
 
     /// Takes an event in.
     pub fn record(&mut self, event: &Event) {
-        let origin = Origin::of(event, self.recognition);
+        let role = self.roles.of(&event.name);
+        let origin = Origin::of(event, role, self.recognition);
         let origin = self.model.record(event, origin);
         if event.what == What::Read && self.large_reads.note_whether_continued(event) {
             return;
@@ -257,6 +260,8 @@ impl Attached {
     /// Ends a look.
     pub fn end_look(&mut self) {
         self.model.end_look();
+        let left = self.model.take_left();
+        self.status.count(Counter::BytesBuffered, left * PAGE_BYTES);
         // A number may be given out again, to an SSTable.
         if self.second.take_turn(self.model.look()) {
             self.unknown.clear();

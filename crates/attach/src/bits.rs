@@ -24,13 +24,15 @@ impl PageSet {
         self.change(pages.start..end, |word, mask| word | mask);
     }
 
-    /// Removes pages.
-    pub fn remove(&mut self, pages: Range<u64>) {
+    /// Removes pages. Returns how many of them it had.
+    pub fn remove(&mut self, pages: Range<u64>) -> u64 {
         if self.is_empty() {
-            return;
+            return 0;
         }
+        let before = self.count;
         let end = pages.end.min(self.words.len() as u64 * 64);
         self.change(pages.start..end, |word, mask| word & !mask);
+        before - self.count
     }
 
     /// Changes each word of a range, by the bits of its pages.
@@ -177,8 +179,8 @@ mod tests {
         let mut set = PageSet::default();
         set.insert(3..70);
         set.insert(100..101);
-        set.remove(10..12);
-        set.remove(500..600);
+        assert_eq!(set.remove(10..12), 2);
+        assert_eq!((set.remove(11..12), set.remove(500..600)), (0, 0));
         assert_eq!(set.ranges(), [3..10, 12..70, 100..101]);
         let mut other = PageSet::default();
         other.insert(5..11);

@@ -106,14 +106,14 @@ pub(crate) fn drop_read(
             }
             let left = drop_range(file, &range);
             dropped += left.dropped;
+            left.gone.into_iter().for_each(|gone| state.release(gone));
             if !shall_be_left {
                 // The rest of a large folio is read later. Then all of it can be named.
-                left.gone.into_iter().for_each(|gone| state.release(gone));
                 state.note_stayed(range, look);
                 continue;
             }
         }
-        state.release(range);
+        state.leave(range);
     }
     dropped
 }

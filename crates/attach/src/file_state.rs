@@ -57,6 +57,8 @@ pub struct FileState {
     stayed: PageSet,
     /// When these are forgotten, and tried again.
     stays: Interval,
+    /// Pages that a compaction brought in by reading, and that were left in the page cache since this was asked last.
+    left_pages: u64,
 }
 
 impl FileState {
@@ -197,7 +199,8 @@ impl FileState {
 
     /// None of them is dropped: a user's scan brought them in, or who used them is unknown.
     pub fn release_all(&mut self) {
-        self.brought.take();
+        let left = self.brought.take().count();
+        self.count_left(left);
     }
 
     /// The writer is done with these pages.
@@ -214,6 +217,24 @@ impl FileState {
     /// They were dropped, or shall stay: somebody else has used them.
     pub fn release(&mut self, pages: Range<u64>) {
         self.brought.remove(pages);
+    }
+
+    /// They stay, though nobody else is known to use them.
+    pub fn leave(&mut self, pages: Range<u64>) {
+        let left = self.brought.remove(pages);
+        self.count_left(left);
+    }
+
+    /// Of an output the caller knows.
+    fn count_left(&mut self, pages: u64) {
+        if !self.is_awaited() {
+            self.left_pages += pages;
+        }
+    }
+
+    /// How many pages that were read stay, since this was asked last.
+    pub(crate) fn take_left(&mut self) -> u64 {
+        std::mem::take(&mut self.left_pages)
     }
 }
 

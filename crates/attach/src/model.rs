@@ -23,6 +23,8 @@ pub struct Model {
     trails: Trails,
     look: u64,
     usual_readahead: UsualReadahead,
+    /// Pages of files that are forgotten by now, as [`FileState::take_left`] counts them.
+    left_pages: u64,
 }
 
 impl Model {
@@ -100,6 +102,7 @@ impl Model {
                 };
                 if writes && file.is_input && !file.is_awaited() {
                     // The number was given out again.
+                    self.left_pages += file.take_left();
                     *file = FileState::default();
                 }
                 file.last_look = look;
@@ -219,7 +222,13 @@ impl Model {
 
     /// Forgets the pages of a file: it is gone, or no SSTable.
     pub fn forget(&mut self, id: FileId) {
-        self.files.remove(&id);
+        let file = self.files.remove(&id);
+        self.left_pages += file.map_or(0, |mut file| file.take_left());
+    }
+
+    /// How many pages that compactions brought in by reading stay in the page cache, since this was asked last.
+    pub fn take_left(&mut self) -> u64 {
+        std::mem::take(&mut self.left_pages)
     }
 
     /// Looks for which there was no processor. Events of that time were not taken in yet, so nothing has rested.
@@ -232,6 +241,7 @@ impl Model {
         self.look += 1;
         for file in self.files.values_mut() {
             file.end_look();
+            self.left_pages += file.take_left();
         }
         let look = self.look;
         self.trails.end_look(look);
@@ -262,6 +272,7 @@ mod tests {
     use crate::file_state::ABANDONED_LOOKS;
     use crate::look::REST_LOOKS;
     use crate::origin::Recognition;
+    use coldstream_policy::{Profile, Role};
     use std::ops::Range;
 
     const FILE: FileId = FileId {
@@ -285,7 +296,8 @@ mod tests {
     }
 
     fn record(model: &mut Model, event: &Event) {
-        let origin = Origin::of(event, Recognition::Advice);
+        let role = Profile::Auto.role_of_thread(&event.name);
+        let origin = Origin::of(event, role, Recognition::Advice);
         let _ = model.record(event, origin);
     }
 
@@ -306,6 +318,13 @@ mod tests {
         assert_eq!(to_drop(&mut model), [10..12, 13..20]);
         record(&mut model, &event(What::Read, "client", 15..16));
         assert_eq!(to_drop(&mut model), [10..12, 13..15, 16..20]);
+        model.file(FILE).unwrap().leave(18..20);
+        model.end_look();
+        assert_eq!((model.take_left(), model.take_left()), (2, 0));
+        // Not those of readers.
+        model.forget_pages();
+        model.end_look();
+        assert_eq!(model.take_left(), 16);
         model.forget_pages();
         assert!(to_drop(&mut model).is_empty());
     }
@@ -375,7 +394,7 @@ mod tests {
                 call: Some(Call::Read(9)),
                 ..event(what, "", pages)
             };
-            let origin = Origin::of(&advised, Recognition::Advice);
+            let origin = Origin::of(&advised, Role::Foreground, Recognition::Advice);
             let found = model.record(&advised, origin);
             assert_eq!(found == Origin::Foreground, what == What::Read);
         }

@@ -149,6 +149,7 @@ counters! {
     /// Part of `background_bytes`: in the page cache already, and served from there.
     BytesFromCache = "bytes_from_cache": Reads, Total(Bytes);
     /// Part of `background_bytes`: read by plain calls, through the page cache. The `fallback_` counters give the reasons.
+    /// With `coldstream attach`: what compactions brought in, and what stays though no reader has used it.
     BytesBuffered = "bytes_buffered": Reads, Total(Bytes);
     /// Bytes that direct reads moved from the device, read-ahead included.
     DeviceBytesDirect = "device_bytes_direct": Reads, Total(Bytes);
