@@ -8,10 +8,11 @@ use std::time::Duration;
 use coldstream_testkit::database::sstables;
 use coldstream_testkit::residency::{cached_pages, drop_pages, resident_pages};
 use coldstream_testkit::{directories, skip, tools};
+use rustix::process::Signal;
 
 use crate::subject::{
     COLDSTREAM, OUTPUT, PAGE, PAGES, Subject, attach, attached, counter, ended, eventually,
-    interrupt, kept,
+    interrupt, kept, signal,
 };
 
 #[test]
@@ -45,11 +46,13 @@ fn drops_exactly(
     subject.read("client", "random", 100..110);
     let child = attach(subject)?;
     subject.read("client", "random", 300..310);
+    // Nothing is dropped before some bytes of a resident page are read: that is enough.
+    signal(&child, Signal::STOP);
     subject.read(thread, advice, 0..PAGES);
+    subject.read("client", "few", 250..251);
+    signal(&child, Signal::CONT);
     subject.write_sstable();
     subject.read("client", "random", 200..210);
-    // It is resident. Some bytes of it are enough.
-    subject.read("client", "few", 250..251);
     let expected = [100..110, 200..210, 250..251, 300..310];
     let is_exact = eventually(|| kept(subject, &expected));
     let stayed = subject.resident();
@@ -255,14 +258,12 @@ fn where_events_were_lost_no_page_of_the_foreground_is_dropped() {
         let Some((child, mut lines)) = attached(&mut command) else {
             return;
         };
-        let pid = rustix::process::Pid::from_child(&child);
-        let send = |signal| rustix::process::kill_process(pid, signal).unwrap();
-        send(rustix::process::Signal::STOP);
+        signal(&child, Signal::STOP);
         subject.read(thread, advice, 0..PAGES);
         subject.write_sstable();
         subject.read("client", "often", 5..READS);
         subject.read("client", "few", 200..210);
-        send(rustix::process::Signal::CONT);
+        signal(&child, Signal::CONT);
         let lost = || counter(&subject.pid(), "attach_events_lost");
         assert!(eventually(|| lost() > 0), "{thread}");
         let said = lines.next().unwrap().unwrap();

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use coldstream_testkit::process::{Ended, Program};
 use coldstream_testkit::residency::{drop_pages, resident_pages};
 use coldstream_testkit::{directories, skip};
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Signal, getrlimit, setrlimit};
 
 pub(crate) const COLDSTREAM: &str = env!("CARGO_BIN_EXE_coldstream");
 pub(crate) const SUBJECT: &str = "COLDSTREAM_TEST_ATTACH_SUBJECT";
@@ -270,9 +270,13 @@ pub(crate) fn kept(subject: &Subject, wanted: &[Range<usize>]) -> bool {
     resident.iter().all(is_shared) && wanted.iter().all(|page| resident.contains(page))
 }
 
+pub(crate) fn signal(child: &Child, signal: Signal) {
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, signal).unwrap();
+}
+
 pub(crate) fn interrupt(mut child: Child) -> Option<i32> {
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    signal(&child, Signal::INT);
     child.wait().unwrap().code()
 }
 
