@@ -331,6 +331,8 @@ impl Attached {
                 // It is gone, or counted where its heat is asked for.
                 Err(_) => {}
             }
+        } else if self.catalogue.kind(id).is_some() && self.held.refuse(id) {
+            self.status.count(Counter::AttachInputsNotHeld, 1);
         }
         let is_gone = |catalogue: &Catalogue| catalogue.kind(id).is_none();
         if is_gone(&self.catalogue) && self.catalogue.list() && is_gone(&self.catalogue) {
@@ -482,10 +484,11 @@ impl Attached {
         let file = self.open(due.id)?;
         let mut inputs = self.model.take_inputs(due.writer);
         let open = |id| self.open(id);
+        let refuse = |error: &Error| self.count_refused(error);
         let pages_max = self.warm_pages_max;
         let warmed = self
             .heat_now()
-            .map(|now| warming::warm(due.id, &file, &mut inputs, &open, now, pages_max));
+            .map(|now| warming::warm(due.id, &file, &mut inputs, &open, now, pages_max, &refuse));
         self.model.give_inputs_back(due.writer, inputs);
         if let Some(warmed) = warmed {
             self.count_warmed(&warmed);
@@ -509,14 +512,20 @@ impl Attached {
                 self.status
                     .count(Counter::HandoverRangesWarmed, warmed.ranges_warmed);
             }
-            // It was given up, or its writer has only rested: then it is finished later.
-            Err(Error::Unfinished) => {}
-            Err(Error::Unsupported(_)) => self.status.count(Counter::HandoverDeclined, 1),
-            Err(Error::OutOfMemory) => self.status.count(Counter::HandoverShortOfMemory, 1),
-            Err(Error::Malformed { .. } | Error::Io(_)) => {
-                self.status.count(Counter::HandoverFailed, 1)
-            }
+            Err(error) => self.count_refused(error),
         }
+    }
+
+    /// Counts the reason for no handover, to an output or from an input.
+    fn count_refused(&self, error: &Error) {
+        let counter = match error {
+            // It was given up, or its writer has only rested: then it is finished later.
+            Error::Unfinished => return,
+            Error::Unsupported(_) => Counter::HandoverDeclined,
+            Error::OutOfMemory => Counter::HandoverShortOfMemory,
+            Error::Malformed { .. } | Error::Io(_) => Counter::HandoverFailed,
+        };
+        self.status.count(counter, 1);
     }
 }
 
@@ -537,4 +546,51 @@ fn held_max() -> usize {
 /// Whether an output is finished. Of Cassandra's only its rest tells.
 fn is_complete(file: &File, kind: FileKind) -> bool {
     kind != FileKind::CassandraData && warming::is_finished(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// This process as one that is followed, and its SSTables.
+    fn following_itself(scene: &Path, count: u64) -> (Attached, Vec<FileId>, Vec<File>) {
+        let files: Vec<File> = (0..count)
+            .map(|number| File::create(scene.join(format!("{number:06}.sst"))).unwrap())
+            .collect();
+        let id = |file: &File| {
+            let found = file.metadata().unwrap();
+            FileId {
+                device: found.dev(),
+                inode: found.ino(),
+            }
+        };
+        let ids = files.iter().map(id).collect();
+        let mut attached = Attached::new(std::process::id()).unwrap();
+        attached.status.publish(1, 1).unwrap();
+        (attached, ids, files)
+    }
+
+    #[test]
+    fn an_input_for_which_there_is_no_room_is_counted_once() {
+        let scene = tempfile::tempdir().unwrap();
+        let (mut attached, ids, _files) = following_itself(scene.path(), 3);
+        attached.held = HeldInputs::new(1);
+        let counted = |attached: &Attached| attached.status.counted(Counter::AttachInputsNotHeld);
+        attached.hold(ids[0]);
+        assert_eq!(counted(&attached), 0);
+        for _ in 0..3 {
+            attached.hold(ids[1]);
+            attached.hold(ids[2]);
+        }
+        assert_eq!(counted(&attached), 2);
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_counted() {
+        let scene = tempfile::tempdir().unwrap();
+        let (attached, ..) = following_itself(scene.path(), 1);
+        attached.count_refused(&Error::Io(io::ErrorKind::Other.into()));
+        attached.count_refused(&Error::Unfinished);
+        assert_eq!(attached.status.counted(Counter::HandoverFailed), 1);
+    }
 }

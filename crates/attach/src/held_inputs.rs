@@ -24,6 +24,8 @@ struct HeldInput<F> {
 #[derive(Debug)]
 pub(crate) struct HeldInputs<F = File> {
     held: HashMap<FileId, HeldInput<F>>,
+    /// Those for which there was no room.
+    refused: HashSet<FileId>,
     max: usize,
 }
 
@@ -32,6 +34,7 @@ impl<F> HeldInputs<F> {
     pub(crate) fn new(max: usize) -> Self {
         Self {
             held: HashMap::new(),
+            refused: HashSet::new(),
             max,
         }
     }
@@ -39,10 +42,16 @@ impl<F> HeldInputs<F> {
     /// Closes the others. Also one that no output needs any more is known: its number may be given out again.
     pub(crate) fn keep_known(&mut self, is_known: impl Fn(FileId) -> bool) {
         self.held.retain(|id, _| is_known(*id));
+        self.refused.retain(|id| is_known(*id));
     }
 
     pub(crate) fn has_room(&self) -> bool {
         self.held.len() < self.max
+    }
+
+    /// There is no room for this one. Returns whether that is new.
+    pub(crate) fn refuse(&mut self, id: FileId) -> bool {
+        self.refused.insert(id)
     }
 
     pub(crate) fn hold(&mut self, id: FileId, file: F, kind: FileKind) {
@@ -51,6 +60,7 @@ impl<F> HeldInputs<F> {
             kind,
             deleted_at: None,
         };
+        self.refused.remove(&id);
         self.held.insert(id, held);
     }
 

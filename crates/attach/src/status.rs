@@ -111,6 +111,12 @@ impl Status {
         }
     }
 
+    /// What the page says.
+    #[cfg(test)]
+    pub(crate) fn counted(&self, counter: Counter) -> u64 {
+        self.view().map_or(0, |view| view.get(counter))
+    }
+
     fn put_switches(&self) {
         if let Some(view) = self.view() {
             view.put_switches(&Switches {

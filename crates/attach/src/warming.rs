@@ -3,10 +3,10 @@
 use crate::catalogue::is_out_of_descriptors;
 use crate::event::FileId;
 use coldstream_handover::rocksdb::Output;
-use coldstream_handover::{KEPT_MIN, Limits, Piece, Plan, SHARE_MIN};
+use coldstream_handover::{Heirs, Limits, Plan, SHARE_MIN};
 use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::{sys::fadvise, warm};
-use coldstream_policy::heat::{Heat, Origin};
+use coldstream_policy::heat::Heat;
 use coldstream_sstable::rocksdb::SsTable;
 use coldstream_sstable::{Error, ReadAt};
 use std::fs::File;
@@ -59,7 +59,8 @@ pub fn is_finished(file: &File) -> bool {
 }
 
 /// Warms the pages of `output` that were hot in `inputs`. Inputs that end within the output are taken out of the
-/// list, and those that cannot be opened. Where only a descriptor is missing, they stay for the next output.
+/// list, and those that cannot be opened. Where only a descriptor is missing, they stay for the next output. So do those
+/// that cannot be read, and `refuse` is told why.
 ///
 /// # Errors
 /// The readers of the index do not know the format, or the file is damaged.
@@ -70,6 +71,7 @@ pub fn warm(
     open: &dyn Fn(FileId) -> io::Result<File>,
     now: HeatNow<'_>,
     pages_max: usize,
+    refuse: &dyn Fn(&Error),
 ) -> Result<Warmed, Error> {
     let started = Instant::now();
     let is_over = || started.elapsed() > SEARCH_MAX;
@@ -96,7 +98,13 @@ pub fn warm(
             }
             blocks.take_over(&sstable, &heat_at, &is_over)
         });
-        !taken.unwrap_or(false)
+        match taken {
+            Ok(ends_within) => !ends_within,
+            Err(error) => {
+                refuse(&error);
+                true
+            }
+        }
     });
     let is_search_over = is_over();
     let metadata = blocks.metadata();
@@ -107,12 +115,13 @@ pub fn warm(
         pages_max,
     };
     let plan = Plan::choose(pieces.iter().copied(), limits)?;
+    let heirs = Heirs::of(&plan, &pieces)?;
     let is_late = || started.elapsed() > 2 * SEARCH_MAX;
     let ranges = plan.ranges(RANGE_BYTES);
     let warmed = warm::warm(file, ranges, IN_FLIGHT, is_late).map_err(|_| Error::OutOfMemory)?;
     let warm_end = warmed.cut_short_at.unwrap_or(u64::MAX) / PAGE_BYTES;
     Ok(Warmed {
-        ranges_warmed: remember(now, output, &plan, &pieces, warm_end)?,
+        ranges_warmed: heirs.record(heat, output.key(), epoch, warm_end),
         is_cut_short: warmed.cut_short_at.is_some() || is_search_over,
         pages_hot: plan.hot_pages(),
         pages_left_out: plan.left_out.len() as u64,
@@ -120,60 +129,50 @@ pub fn warm(
     })
 }
 
-/// Notes the heat that the output inherits. Planned pages from `warm_end` on are not warm: there was no time. Returns how
-/// many ranges are.
-fn remember(
-    now: HeatNow<'_>,
-    output: FileId,
-    plan: &Plan,
-    pieces: &[Piece],
-    warm_end: u64,
-) -> Result<u64, Error> {
-    let HeatNow { heat, epoch } = now;
-    let mut warmed = 0;
-    for page in Plan::beginnings(pieces, KEPT_MIN)? {
-        let is_warm = plan.contains(page.number) && page.number < warm_end;
-        warmed += u64::from(is_warm);
-        let origin = match is_warm {
-            true => Origin::Warmed,
-            false => Origin::Estimated,
-        };
-        let (offset, warmth) = (page.number * PAGE_BYTES, page.heat.min(254.0) as u8);
-        heat.set(output.key(), offset, warmth, origin, epoch);
-    }
-    Ok(warmed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use coldstream_policy::heat::Touched;
+    use coldstream_policy::heat::GROUP_WORDS;
+    use coldstream_testkit::database::sstables;
+    use coldstream_testkit::process::Program;
+    use coldstream_testkit::tools;
+    use std::cell::Cell;
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn pages_for_which_there_was_no_time_are_not_warm() {
-        let words: Vec<AtomicU64> = (0..4096).map(|_| AtomicU64::new(0)).collect();
+    fn an_input_that_cannot_be_read_is_told_and_stays() {
+        if tools::find_library("librocksdb.so").is_none() {
+            return;
+        }
+        let scene = tempfile::tempdir().unwrap();
+        let program = tools::compile("hot_keys.c", scene.path(), "hot_keys", &["-lrocksdb"]);
+        let database = scene.path().join("database");
+        let options = "disable_auto_compactions=true;create_if_missing=true";
+        (Program::new(&program).argument("load").argument(&database))
+            .arguments(["1000", "1", "100", "0", options, "engine"])
+            .run()
+            .well();
+        let output = File::open(&sstables(&database)[0]).unwrap();
+        let damaged = scene.path().join("000007.sst");
+        // What is left is its end, with the magic number.
+        let mut bytes = std::fs::read(&sstables(&database)[0]).unwrap();
+        let end = bytes.len() - 53;
+        bytes[..end].fill(7);
+        std::fs::write(&damaged, bytes).unwrap();
+        let words: Vec<AtomicU64> = (0..GROUP_WORDS * 64).map(|_| AtomicU64::new(0)).collect();
         let (heat, epoch) = (Heat::new(&words).unwrap(), 1);
-        let output = FileId {
-            device: 1,
-            inode: 2,
-        };
-        let piece = |page| Piece {
-            offset: page * PAGE_BYTES,
-            length: PAGE_BYTES,
-            heat: 200.0,
-            is_one_of_few: false,
-        };
-        let pieces = [3, 40, 41].map(piece);
-        let limits = Limits {
-            heat_min: SHARE_MIN,
-            pages_max: 100,
-        };
-        let plan = Plan::choose(pieces, limits).unwrap();
+        let id = |inode| FileId { device: 1, inode };
+        heat.touch(id(7).key(), 0, 4096, epoch);
+        let mut inputs = vec![id(7)];
+        let told = Cell::new(0);
         let now = HeatNow { heat, epoch };
-        assert_eq!(remember(now, output, &plan, &pieces, 40).unwrap(), 1);
-        let touch = |page| heat.touch(output.key(), page * PAGE_BYTES, PAGE_BYTES, epoch);
-        assert!(matches!(touch(3), Touched::FirstSinceWarmed));
-        assert!(matches!(touch(40), Touched::Plain));
+        let open = |_| File::open(&damaged);
+        let refuse = |error: &Error| {
+            assert!(matches!(error, Error::Malformed { .. }), "{error}");
+            told.set(told.get() + 1);
+        };
+        warm(id(8), &output, &mut inputs, &open, now, 100, &refuse).unwrap();
+        assert_eq!(told.get(), 1);
+        assert_eq!(inputs, [id(7)], "the next output may have more luck");
     }
 }

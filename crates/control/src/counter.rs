@@ -270,7 +270,8 @@ counters! {
     /// SSTables without handover: their format is unknown, or the order of their keys. Their successors
     /// arrive cold.
     HandoverDeclined = "handover_declined": Handover, Total(Count);
-    /// SSTables without handover: malformed, or they could not be read. One that is given up while it is written does not count.
+    /// SSTables without handover, and inputs without part in one: malformed, or they could not be read. One that is given up
+    /// while it is written does not count.
     HandoverFailed = "handover_failed": Handover, Total(Count);
     /// Handovers that warmed nothing because memory was short.
     HandoverShortOfMemory = "handover_short_of_memory": Handover, Total(Count);
@@ -393,8 +394,8 @@ counters! {
     /// Times that background threads got their former priorities back, because they waited for processors
     /// for long.
     PriorityReleases = "priority_releases": Priority, Total(Count);
-    /// SSTables without handover because compactions were behind: they wait for processors for long, or are
-    /// far behind flushes. Then handovers search for a twentieth of the time, and take three twentieths in all.
+    /// SSTables without handover because its share of the time was taken. It has one beside mapped SSTables: a quarter. It has
+    /// one while compactions wait for processors for long, or are far behind flushes: three twentieths, one for the search.
     HandoverPutOff = "handover_put_off": Handover, Total(Count);
     /// Time that background threads spent on processors, as far as they did not sleep within a millisecond
     /// or more.
@@ -434,6 +435,9 @@ counters! {
     WriteBytesEngineDirect = "write_bytes_engine_direct": Writes, Total(Bytes);
     /// SSTables of memtable flushes that went around the page cache because memory was short (`--flush auto`).
     FlushesBypassed = "flushes_bypassed": Writes, Total(Count);
+    /// Inputs of compactions that `coldstream attach` did not hold open: it held as many as it may. An output that is
+    /// published after such an input was deleted gets none of its heat.
+    AttachInputsNotHeld = "attach_inputs_not_held": Handover, Total(Count);
 }
 
 impl Counter {

@@ -71,8 +71,9 @@ fn find(database: &Path) -> Found {
     found
 }
 
-/// Compacts a new database; `None` where LevelDB is not installed.
-fn compacted(handover: &str) -> Option<Found> {
+/// Compacts a new database, with a handover of so many milliseconds at most. Returns what is warm, and how many
+/// handovers were cut short; `None` where LevelDB is not installed.
+fn compacted(handover: &str, milliseconds: u32) -> Option<(Found, u64)> {
     tools::find_library("libleveldb.so")?;
     let directory = coldstream_testkit::directories::on_disk();
     let options = ["-lleveldb"];
@@ -86,7 +87,7 @@ fn compacted(handover: &str) -> Option<Found> {
     let log = directory.path().join("log");
     let preload = Preload::logging_to(&log)
         .with("COLDSTREAM_HANDOVER", handover)
-        .with("COLDSTREAM_HANDOVER_MILLISECONDS", 60_000)
+        .with("COLDSTREAM_HANDOVER_MILLISECONDS", milliseconds)
         .with("COLDSTREAM_READAHEAD", "scans-and-mapped");
     let mut running = Program::new(&program)
         .argument(&database)
@@ -102,13 +103,13 @@ fn compacted(handover: &str) -> Option<Found> {
     let found = find(&database);
     println!("{handover}: {found:?}");
     println!("{}", std::fs::read_to_string(&log).unwrap_or_default());
-    Some(found)
+    Some((found, client.get(Counter::HandoverCutShort)))
 }
 
 #[test]
 fn hot_blocks_of_mapped_sstables_stay_warm_and_few_others() {
     for attempt in 1..=TRIES {
-        let Some(found) = compacted("on") else {
+        let Some((found, _)) = compacted("on", 60_000) else {
             return;
         };
         let is_warm = found.warm_hot_blocks * 100 >= found.hot_blocks * 99;
@@ -123,7 +124,14 @@ fn hot_blocks_of_mapped_sstables_stay_warm_and_few_others() {
 /// Without it, LevelDB's outputs stay in the page cache as a whole.
 #[test]
 fn without_the_handover_all_of_an_output_is_cached() {
-    if let Some(found) = compacted("off") {
+    if let Some((found, _)) = compacted("off", 60_000) {
         assert!(found.wasted_pages * 2 > found.pages, "{found:?}");
+    }
+}
+
+#[test]
+fn a_handover_without_time_is_counted() {
+    if let Some((found, cut_short)) = compacted("on", 1) {
+        assert!(cut_short > 0, "{found:?}");
     }
 }

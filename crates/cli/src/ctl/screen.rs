@@ -152,7 +152,7 @@ fn reads(snapshot: &Snapshot) -> Vec<String> {
             let windows = count(windows, "window", "windows");
             let late = match snapshot.windows_waited_percent() {
                 0 => String::new(),
-                percent => format!(", {percent} % of them late"),
+                percent => format!(", {percent} % late"),
             };
             format!("{windows} of up to {window}{late}")
         })
@@ -194,8 +194,8 @@ fn writes(snapshot: &Snapshot) -> Vec<String> {
         format!("{files} left in the page cache")
     })
     .about(Counter::FlushesBypassed, |files| {
-        let files = count(files, "flushed SSTable", "flushed SSTables");
-        format!("memory was short for {files}")
+        let files = count(files, "flush", "flushes");
+        format!("{files} around it")
     });
     row.phrases
 }
@@ -244,7 +244,7 @@ fn handover(snapshot: &Snapshot) -> Vec<String> {
     })
     .about(Counter::HandoverPutOff, |files| {
         let files = count(files, "SSTable", "SSTables");
-        format!("{files} put off, since compactions were behind")
+        format!("{files} put off: the share of time was taken")
     })
     .about(Counter::HeatDisplaced, |ranges| {
         format!("{} displaced", count(ranges, "hot range", "hot ranges"))
@@ -524,7 +524,7 @@ mod tests {
         let values = [(Counter::HandoverPutOff, 54)];
         let row = handover(&snapshot(&values, &switches(&[]))).join("; ");
         assert!(
-            row.contains("54 SSTables put off, since compactions were behind"),
+            row.contains("54 SSTables put off: the share of time was taken"),
             "{row}"
         );
     }

@@ -1,11 +1,13 @@
 //! Events: what the application does, and which mechanisms it reaches, in which order. A call of the
 //! application that concerns more than one mechanism comes here.
 //!
+//! *Pacing* is `background`, which the guard of priorities shares.
+//!
 //! | event | its mechanisms, in this order |
 //! |---|---|
-//! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, writes (take in), descriptor map; for writing: thread, handover (an output); for reading: handover (Cassandra's), pacing |
+//! | opened | descriptor map (what had the number), writes (the file's other descriptors), inodes, flushes (by a flush), writes (take in), descriptor map; for writing: thread, handover (an output); for reading: handover (Cassandra's), pacing |
 //! | duplicated | inodes, descriptor map |
-//! | closed | sending, writes (drain), pacing (a flush), handover, thread, descriptor map, inodes; the last descriptor: writes (fall back), windows |
+//! | closed | sending, writes (drain), background and flushes (a flush), handover, thread, descriptor map, inodes; the last descriptor: writes (fall back), windows |
 //! | read by the foreground | writes (drain), readahead (the first read at an offset), thread and readahead (a scan), heat, pacing (its turn); the call; pacing (its time), heat |
 //! | read in the background | as by the foreground, up to thread; pacing (wait); served: reads and handover (an input), thread, pacing, handover (a blob file); plain: readahead, the call, handover (a blob file), thread, pacing, eviction |
 //! | read into several buffers at an offset | readahead (the first read at an offset), writes (drain), thread, heat (as an uncounted use); the call; pacing (in the background), thread and readahead (a scan) |

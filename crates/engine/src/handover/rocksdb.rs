@@ -74,7 +74,7 @@ impl Transfer<'_> {
         let mut output = Output::read(&sstable, &is_over)?;
         file.read_only_cached_below(output.data_bytes());
         let Some(contents) = Contents::read(&sstable, &is_over)? else {
-            return Ok(());
+            return self.left_in_cache(&is_over);
         };
         if contents.may_be_a_memtable() {
             return Ok(());
@@ -91,14 +91,21 @@ impl Transfer<'_> {
         self.find_mapped(mapped, &mut work.mapped)?;
         self.take_over_mapped(&mut output, &mut work.mapped)?;
         if is_over() {
-            // Some heat may not have been found: all of it stays in the page cache.
-            return Ok(());
+            return self.left_in_cache(&is_over);
         }
         let data_bytes = output.data_bytes() & !(PAGE_BYTES - 1);
         let pieces = output.pieces()?;
         // The engine has synced it. Pages that are not clean stay.
         let _ = file::advise(file.number(), 0, data_bytes, libc::POSIX_FADV_DONTNEED);
         self.finish(&file, &pieces, self.output.stamp.size_bytes)
+    }
+
+    /// Some heat may not have been found: all of an output of mapped SSTables stays in the page cache.
+    fn left_in_cache(&self, is_over: &dyn Fn() -> bool) -> Result<(), Refused> {
+        match is_over() {
+            true => Err(Refused::OutOfTime),
+            false => Ok(()),
+        }
     }
 
     /// Hands over to a finished blob file.
