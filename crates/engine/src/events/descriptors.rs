@@ -11,7 +11,7 @@ use crate::writes::{HandoverState, Opening, Reach, is_new};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
-use coldstream_policy::{FileKind, FlushOutput, Role};
+use coldstream_policy::FileKind;
 use std::ffi::{CStr, c_char};
 use std::sync::atomic::{Ordering, fence};
 
@@ -197,22 +197,6 @@ impl Runtime {
         Some(tracked)
     }
 
-    /// Whether what the calling thread writes to an SSTable that it has opened goes around the page cache.
-    fn goes_around(&self, settings: &Settings, kind: FileKind, is_new: bool) -> bool {
-        let role = thread::role();
-        match settings.config.flush {
-            _ if role != Role::Flush => role.is_background_writer(),
-            FlushOutput::Cached => false,
-            FlushOutput::Bypass => true,
-            // Where memory is short was measured with RocksDB only.
-            FlushOutput::Auto => {
-                is_new
-                    && kind == FileKind::RocksDbSsTable
-                    && self.flushes.go_around(&self.core, &self.heat)
-            }
-        }
-    }
-
     /// A file was opened while some files are staged, by a descriptor that can write, or whose reads are not
     /// followed. If it is one of them, it falls back.
     pub fn fall_back_opened(&self, descriptor: i32, flags: i32) {
@@ -319,14 +303,6 @@ impl Runtime {
             self.background.record_busy(&self.core);
         }
         drained
-    }
-
-    /// The calling thread is about to close an SSTable that it wrote: counts a flush.
-    pub(super) fn record_flush(&self, descriptor: i32) {
-        self.background.record_flush(&self.core, descriptor);
-        if thread::role() == Role::Flush {
-            self.flushes.record(&self.core, descriptor);
-        }
     }
 
     /// Takes a descriptor out of the map.

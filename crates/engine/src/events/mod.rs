@@ -32,6 +32,7 @@
 mod blob;
 mod deleted;
 mod descriptors;
+mod flush;
 mod linked;
 mod pages;
 mod read;
