@@ -105,16 +105,6 @@ pub fn parse_full_pressure(text: &str) -> Option<f32> {
     field.parse().ok()
 }
 
-/// For how long some task has waited for memory, in microseconds since the boot. The text is that of
-/// `/proc/pressure/memory`; the value is `total` of its `some` line (`Documentation/accounting/psi.rst`).
-pub fn parse_stalled_us(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.strip_prefix("some "))?;
-    let field = line
-        .split_whitespace()
-        .find_map(|field| field.strip_prefix("total="))?;
-    field.parse().ok()
-}
-
 /// How many pages of files were evicted and read again, if this is the line of `memory.stat` or `/proc/vmstat` that tells.
 /// Of version 1 it is the line that includes the cgroups below.
 pub fn parse_refaults(line: &str, version: Option<Version>) -> Option<u64> {
@@ -159,9 +149,6 @@ mod tests {
         let text = "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=3.25 avg60=0.00 avg300=0.00 total=1\n";
         assert_eq!(parse_full_pressure(text), Some(3.25));
         assert_eq!(parse_full_pressure(""), None);
-        let text = "some avg10=0.00 avg60=0.00 avg300=0.00 total=7654\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=12\n";
-        assert_eq!(parse_stalled_us(text), Some(7654));
-        assert_eq!(parse_stalled_us("full total=12\n"), None);
     }
 
     #[test]

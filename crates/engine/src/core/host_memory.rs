@@ -3,8 +3,7 @@
 use crate::core::text::Text;
 use coldstream_io::sys::{file, process};
 use coldstream_policy::memory_limits::{
-    Version, each_cgroup, parse_full_pressure, parse_limit, parse_refaults, parse_stalled_us,
-    path_of_controller,
+    Version, each_cgroup, parse_full_pressure, parse_limit, parse_refaults, path_of_controller,
 };
 use std::ffi::CStr;
 use std::io::Write;
@@ -71,14 +70,6 @@ fn own_pressure() -> Option<f32> {
 
 fn pressure_in(path: &CStr) -> Option<f32> {
     parse_full_pressure(read(path, &mut [0; 256])?)
-}
-
-/// For how long some task has waited for memory, in microseconds: one of the process's own cgroup, where that is of
-/// version 2, else any of the machine. `None` without `CONFIG_PSI`. Does not allocate.
-pub fn stalled_us() -> Option<u64> {
-    let stalled_in = |path: &CStr| parse_stalled_us(read(path, &mut [0; 256])?);
-    of_own_file(Version::V2, "memory.pressure", stalled_in)
-        .or_else(|| stalled_in(c"/proc/pressure/memory"))
 }
 
 /// How many pages of files were evicted and read again, in the process's own cgroup, else in the machine. `None` before
@@ -179,10 +170,9 @@ mod tests {
         let limit = limit_bytes();
         assert!(limit > 1 << 20 && Some(limit) <= process::machine_memory_bytes());
         assert!(pressure().is_none_or(|percent| (0.0..=100.0).contains(&percent)));
-        let first = (stalled_us(), refaulted_pages());
-        let second = (stalled_us(), refaulted_pages());
+        let (first, second) = (refaulted_pages(), refaulted_pages());
         assert!(first <= second, "they never fall");
-        assert!(first.1.is_some(), "since Linux 5.9");
+        assert!(first.is_some(), "since Linux 5.9");
     }
 
     #[test]

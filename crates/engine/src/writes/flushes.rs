@@ -44,7 +44,6 @@ struct Looks {
     watch: FlushWatch,
     /// 0 before the first.
     looked_ns: u64,
-    stalled_us: u64,
     refaulted_pages: u64,
 }
 
@@ -81,20 +80,16 @@ impl Flushes {
     }
 
     fn look(&self, looks: &mut Looks, heat: &HeatMap, now_ns: u64) -> bool {
-        let stalled_us = host_memory::stalled_us().unwrap_or(0);
         let refaulted_pages = host_memory::refaulted_pages().unwrap_or(0);
         let flushed_bytes = self.flushed_bytes.swap(0, Ordering::Relaxed);
         let is_first = looks.looked_ns == 0;
         let seen = FlushInterval {
-            milliseconds: (now_ns - looks.looked_ns) / MILLISECOND_NS,
-            stalled_us: stalled_us.saturating_sub(looks.stalled_us),
             refaulted_pages: refaulted_pages.saturating_sub(looks.refaulted_pages),
             flushed_pages: flushed_bytes / PAGE_BYTES,
             read_percent: self.read_percent(heat),
             is_full: !host_memory::has_room(),
         };
         looks.looked_ns = now_ns;
-        looks.stalled_us = stalled_us;
         looks.refaulted_pages = refaulted_pages;
         // Before the first look nobody has counted.
         !is_first && looks.watch.look(now_ns / MILLISECOND_NS, &seen)

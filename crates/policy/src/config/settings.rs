@@ -142,8 +142,8 @@ settings! {
 
     /// Whether SSTables of memtable flushes stay in the page cache.
     ///
-    /// - `auto`: they stay, but for RocksDB's while memory is short. Memory is short if tasks wait for it, or evicted pages
-    ///   are read again, and little of what flushes wrote is read.
+    /// - `auto`: they stay, but for RocksDB's while memory is short: more evicted pages are read again than pages of flushes
+    ///   are read at all.
     /// - `cached`: they stay. The newest data is what is read next.
     /// - `bypass`: they go around the page cache, like a compaction's output.
     flush: FlushOutput = FlushOutput::Auto => {
