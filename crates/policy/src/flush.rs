@@ -22,9 +22,9 @@
 #[strum(serialize_all = "kebab-case")]
 pub enum FlushOutput {
     /// They stay in the page cache, but for RocksDB's while memory is short.
-    #[default]
     Auto,
     /// They stay in the page cache.
+    #[default]
     Cached,
     /// They go around the page cache, like those of a compaction.
     Bypass,

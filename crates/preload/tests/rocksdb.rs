@@ -294,7 +294,8 @@ fn flushes_go_around_the_page_cache_while_memory_is_short() {
         "--duration=3600",
     ];
     let load = db_bench(&database, "readwhilewriting", &more).expect("as before");
-    let mut running = within(&cgroup, &load).start_with(&Preload::quiet());
+    let preload = Preload::quiet().with("COLDSTREAM_FLUSH", "auto");
+    let mut running = within(&cgroup, &load).start_with(&preload);
     let client = StatusClient::of(running.process_id());
     running.wait_until(|| client.get(Counter::FlushesBypassed) > 0);
     running.kill();

@@ -146,7 +146,7 @@ settings! {
     ///   are read at all.
     /// - `cached`: they stay. The newest data is what is read next.
     /// - `bypass`: they go around the page cache, like a compaction's output.
-    flush: FlushOutput = FlushOutput::Auto => {
+    flush: FlushOutput = FlushOutput::Cached => {
         section: Writes,
         option: "--flush auto|cached|bypass",
         variable: "COLDSTREAM_FLUSH",
