@@ -3,6 +3,7 @@
 //! An SSTable beside the inputs may be hot for keys that the output does not have. A compaction's input is
 //! never: all its keys are in some output.
 
+use super::sorted_keys::SortedKeys;
 use coldstream_sstable::memory::{self, TryVec};
 use coldstream_sstable::rocksdb::{Order, SsTable};
 use coldstream_sstable::{Error, Result};
@@ -28,6 +29,18 @@ struct Key {
     end: usize,
     /// The number of its data block.
     block: usize,
+}
+
+impl SortedKeys for Contents {
+    fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn key(&self, number: usize) -> &[u8] {
+        let end_of = |number: usize| self.keys.get(number).map_or(0, |key| key.end);
+        let start = number.checked_sub(1).map_or(0, end_of);
+        self.bytes.get(start..end_of(number)).unwrap_or_default()
+    }
 }
 
 impl Contents {
@@ -69,26 +82,6 @@ impl Contents {
         Ok(self.keys.try_push(Key { end, block })?)
     }
 
-    fn key(&self, number: usize) -> &[u8] {
-        let end_of = |number: usize| self.keys.get(number).map_or(0, |key| key.end);
-        let start = number.checked_sub(1).map_or(0, end_of);
-        self.bytes.get(start..end_of(number)).unwrap_or_default()
-    }
-
-    /// The number of the first key that is not `before`.
-    fn first_not(&self, before: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.keys.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(self.key(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
-    }
-
     /// The numbers of the keys above `lower` and not above `separator`.
     pub(super) fn between(
         &self,
@@ -96,11 +89,7 @@ impl Contents {
         separator: &[u8],
         order: Order,
     ) -> Range<usize> {
-        let first = match lower {
-            Bound::Unbounded => 0,
-            Bound::Included(lower) => self.first_not(|key| order.compare(key, lower).is_lt()),
-            Bound::Excluded(lower) => self.first_not(|key| order.compare(key, lower).is_le()),
-        };
+        let first = self.first_from(lower, order);
         first..self.first_not(|key| order.compare(key, separator).is_le())
     }
 

@@ -9,6 +9,7 @@ mod contents;
 mod keys_seen;
 mod metadata;
 mod output_index;
+mod sorted_keys;
 
 pub use attribution::READ_HEAT;
 pub use contents::Contents;

@@ -1,6 +1,7 @@
 //! The index of an output: which of its blocks may hold a key.
 
 use super::keys_seen::KeysSeen;
+use super::sorted_keys::SortedKeys;
 use coldstream_sstable::memory::{self, TryVec};
 use coldstream_sstable::rocksdb::{Order, Orders, SsTable};
 use coldstream_sstable::{Error, Result};
@@ -27,6 +28,21 @@ struct Block {
     separator_end: usize,
     offset: u64,
     length: u64,
+}
+
+/// Its separators.
+impl SortedKeys for OutputIndex {
+    fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    fn key(&self, number: usize) -> &[u8] {
+        let end_of = |number: usize| (self.blocks.get(number)).map_or(0, |it| it.separator_end);
+        let start = number.checked_sub(1).map_or(0, end_of);
+        self.separators
+            .get(start..end_of(number))
+            .unwrap_or_default()
+    }
 }
 
 impl OutputIndex {
@@ -111,39 +127,13 @@ impl OutputIndex {
     /// first block. Otherwise this block would get the heat of all keys before the output.
     pub(super) fn start(&self) -> Option<&[u8]> {
         let first_key = self.first_key.as_deref();
-        first_key.or_else(|| self.blocks.first().map(|_| self.separator(0)))
-    }
-
-    fn separator(&self, number: usize) -> &[u8] {
-        let end = self
-            .blocks
-            .get(number)
-            .map_or(0, |block| block.separator_end);
-        let before = number
-            .checked_sub(1)
-            .and_then(|number| self.blocks.get(number));
-        let start = before.map_or(0, |block| block.separator_end);
-        self.separators.get(start..end).unwrap_or_default()
-    }
-
-    /// The number of the first block whose separator is not `before`, by binary search.
-    fn first_not(&self, before: impl Fn(&[u8]) -> bool) -> usize {
-        let (mut low, mut high) = (0, self.blocks.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if before(self.separator(middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        first_key.or_else(|| self.blocks.first().map(|_| self.key(0)))
     }
 
     /// Whether no key up to `separator` is behind this output.
     pub(super) fn covers(&self, separator: &[u8], order: Order) -> bool {
         let last = self.blocks.len().checked_sub(1);
-        last.is_some_and(|last| order.compare(separator, self.separator(last)).is_le())
+        last.is_some_and(|last| order.compare(separator, self.key(last)).is_le())
     }
 
     /// Whether all keys above `lower` are behind this output.
@@ -151,7 +141,7 @@ impl OutputIndex {
         let Some(last) = self.blocks.len().checked_sub(1) else {
             return true;
         };
-        let compared = |lower| order.compare(lower, self.separator(last));
+        let compared = |lower| order.compare(lower, self.key(last));
         match lower {
             Bound::Unbounded => false,
             Bound::Included(lower) => compared(lower).is_gt(),
@@ -166,11 +156,7 @@ impl OutputIndex {
         separator: &[u8],
         order: Order,
     ) -> Range<usize> {
-        let first = match lower {
-            Bound::Unbounded => 0,
-            Bound::Included(lower) => self.first_not(|at| order.compare(at, lower).is_lt()),
-            Bound::Excluded(lower) => self.first_not(|at| order.compare(at, lower).is_le()),
-        };
+        let first = self.first_from(lower, order);
         let last = self.first_not(|at| order.compare(at, separator).is_lt());
         first..(last + 1).min(self.blocks.len())
     }
