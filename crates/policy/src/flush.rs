@@ -40,7 +40,7 @@ const TRY_MILLISECONDS: u64 = 30_000;
 
 /// What happened since the last look.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Interval {
+pub struct FlushInterval {
     /// Pages of files that were evicted, and read again; 0 if that is not known.
     pub refaulted_pages: u64,
     /// Pages that flushes wrote.
@@ -51,7 +51,7 @@ pub struct Interval {
     pub is_full: bool,
 }
 
-impl Interval {
+impl FlushInterval {
     /// Whether what flushes leave in the page cache costs more than it gives. A page that is read spares one miss, and a
     /// refault is one.
     fn is_short(&self) -> bool {
@@ -72,7 +72,7 @@ pub struct FlushWatch {
 
 impl FlushWatch {
     /// Whether the next flushes go around the page cache, at this time of a clock that never stands at 0.
-    pub fn look(&mut self, now_milliseconds: u64, seen: &Interval) -> bool {
+    pub fn look(&mut self, now_milliseconds: u64, seen: &FlushInterval) -> bool {
         let since_milliseconds = now_milliseconds.saturating_sub(self.changed_milliseconds);
         if self.goes_around {
             if since_milliseconds >= self.hold_milliseconds {
@@ -100,14 +100,14 @@ mod tests {
     use super::*;
 
     /// Flushes of 12 MiB, a tenth of them read, where hardly anything comes back.
-    const CALM: Interval = Interval {
+    const CALM: FlushInterval = FlushInterval {
         refaulted_pages: 3,
         flushed_pages: 3072,
         read_percent: 10,
         is_full: true,
     };
     /// The same where hot pages go.
-    const SHORT: Interval = Interval {
+    const SHORT: FlushInterval = FlushInterval {
         refaulted_pages: 2500,
         ..CALM
     };
@@ -116,7 +116,7 @@ mod tests {
     fn memory_is_short_where_more_pages_come_back_than_flushed_ones_are_read() {
         assert!(!CALM.is_short());
         assert!(SHORT.is_short());
-        let with = |read_percent, refaulted_pages| Interval {
+        let with = |read_percent, refaulted_pages| FlushInterval {
             read_percent,
             refaulted_pages,
             ..SHORT
@@ -126,14 +126,14 @@ mod tests {
             ("few come back", with(0, 90)),
             (
                 "there is room",
-                Interval {
+                FlushInterval {
                     is_full: false,
                     ..SHORT
                 },
             ),
             (
                 "nothing was flushed",
-                Interval {
+                FlushInterval {
                     flushed_pages: 0,
                     ..SHORT
                 },

@@ -53,7 +53,7 @@ pub use config::{
     Allowed, Config, ConfigError, LogTarget, SETTINGS, Section, Setting, VARIABLES, example_toml,
     markdown,
 };
-pub use flush::{FlushOutput, FlushWatch, Interval as FlushInterval};
+pub use flush::{FlushInterval, FlushOutput, FlushWatch};
 pub use io_mode::{IoMode, IoModeSetting, Visibility, direct_writes_corrupt};
 pub use kind::FileKind;
 pub use loader::{separates_libraries, unloadable_character};

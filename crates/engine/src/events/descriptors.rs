@@ -7,7 +7,7 @@ use crate::handover::{Handover, TookPlace};
 use crate::runtime::Runtime;
 use crate::settings::{self, Settings};
 use crate::thread::{self, Inside};
-use crate::writes::{HandoverState, Opening, Reach, is_new};
+use crate::writes::{HandoverState, Opening, Reach};
 use coldstream_control::Counter;
 use coldstream_io::Errno;
 use coldstream_io::sys::file::{self, FileStamp};
@@ -173,16 +173,17 @@ impl Runtime {
             at_offsets: false,
         };
         if writable {
-            let opening = Opening {
+            let mut opening = Opening {
                 settings,
                 tracked,
                 descriptor,
                 flags,
                 stamp,
                 handover: Handover::state(core, &self.heat),
-                goes_around: self.goes_around(settings, kind, is_new(flags, stamp)),
+                goes_around: false,
                 is_mapping_cassandra: self.mapped.is_mapping_cassandra(),
             };
+            opening.goes_around = self.goes_around(&opening);
             self.writes.take_in(core, &opening);
             if opening.is_new() {
                 thread::record_new_file(kind, descriptor, slot);

@@ -6,6 +6,7 @@ use crate::core::Core;
 use crate::core::host_memory;
 use crate::heat::HeatMap;
 use coldstream_control::Counter;
+use coldstream_io::alignment::PAGE_BYTES;
 use coldstream_io::lock::FutexLock;
 use coldstream_io::sys::file;
 use coldstream_io::sys::process;
@@ -19,7 +20,6 @@ const MILLISECOND_NS: u64 = 1_000_000;
 const RECENT: usize = 4;
 /// Pages of a flush that are looked at for reads of the foreground.
 const SAMPLES: u64 = 64;
-const PAGE_BYTES: u64 = 4096;
 
 /// The flushes of the process; all-zero memory is a new one.
 #[repr(C)]

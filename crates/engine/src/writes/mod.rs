@@ -21,5 +21,5 @@ pub use drainer::Heir;
 pub use flushes::Flushes;
 pub use staged_file::StagedFiles;
 pub use sweep::Reach;
-pub use take_in::{HandoverState, Opening, is_new};
+pub use take_in::{HandoverState, Opening};
 pub use write::{WriteCall, Written};

@@ -69,7 +69,10 @@ impl Opening<'_> {
     /// Whether it is a new, empty file, opened for what a staged file can give. Whose thread opened it is
     /// another question.
     pub fn is_new(&self) -> bool {
-        is_new(self.flags, self.stamp)
+        self.flags & libc::O_CREAT != 0
+            && self.flags & (libc::O_TRUNC | libc::O_EXCL) != 0
+            && self.stamp.size_bytes == 0
+            && self.flags & UNSUPPORTED_FLAGS == 0
     }
 
     /// Whether to leave the file in the page cache.
@@ -91,14 +94,6 @@ impl Opening<'_> {
             && self.tracked.kind == FileKind::CassandraData
             && thread::role() == Role::Compaction
     }
-}
-
-/// See [`Opening::is_new`].
-pub fn is_new(flags: i32, stamp: &FileStamp) -> bool {
-    flags & libc::O_CREAT != 0
-        && flags & (libc::O_TRUNC | libc::O_EXCL) != 0
-        && stamp.size_bytes == 0
-        && flags & UNSUPPORTED_FLAGS == 0
 }
 
 impl StagedFiles {
