@@ -145,12 +145,18 @@ fn version_2(mounts: &[Mount]) -> impl DoubleEndedIterator<Item = &Mount> {
 }
 
 fn membership_of(membership: &str, mounts: &[Mount]) -> Option<Membership> {
-    let path_of = |controller| path_of_controller(membership, controller);
+    let path_of = |version: Version| path_of_controller(membership, version.controller());
     let v1 = || {
         let mount = version_1(mounts, "memory")?;
-        Some((Version::V1, mount, path_of("memory")?))
+        Some((Version::V1, mount, path_of(Version::V1)?))
     };
-    let v2 = || Some((Version::V2, version_2(mounts).next()?, path_of("")?));
+    let v2 = || {
+        Some((
+            Version::V2,
+            version_2(mounts).next()?,
+            path_of(Version::V2)?,
+        ))
+    };
     let (version, mount, path) = v1().or_else(v2)?;
     // In a container the mount may begin below the top of the hierarchy.
     let below = Path::new(path)

@@ -21,6 +21,14 @@ impl Version {
         }
     }
 
+    /// The name of its controller in `/proc/self/cgroup`. Version 2 has the empty one.
+    pub const fn controller(self) -> &'static str {
+        match self {
+            Version::V1 => "memory",
+            Version::V2 => "",
+        }
+    }
+
     /// The name of the file with a cgroup's hard limit.
     pub const fn limit_file(self) -> &'static str {
         match self {
@@ -60,8 +68,8 @@ impl Version {
 /// the topmost exist. The path is below [`Version::top`]. The process's own cgroup comes first, then those
 /// above it. Does not allocate.
 pub fn each_cgroup(membership: &str, mut visit: impl FnMut(Version, &str)) {
-    for (controller, version) in [("memory", Version::V1), ("", Version::V2)] {
-        let Some(path) = path_of_controller(membership, controller) else {
+    for version in [Version::V1, Version::V2] {
+        let Some(path) = path_of_controller(membership, version.controller()) else {
             continue;
         };
         let mut path = path.trim_end_matches('/');

@@ -47,8 +47,7 @@ fn each_limit(mut visit: impl FnMut(Version, &str, u64)) {
 
 /// The number of bytes that a cgroup's file holds; `None` for "no limit".
 fn read_number(version: Version, cgroup: &str, file: &str) -> Option<u64> {
-    let mut path = Text::<4096>::new();
-    let _ = write!(path, "{}{cgroup}/{file}", version.top());
+    let path = path_in(version, cgroup, file);
     parse_limit(read(path.as_c_str()?, &mut [0; 64])?)
 }
 
@@ -95,16 +94,17 @@ pub fn refaulted_pages() -> Option<u64> {
 
 /// What `read_it` finds in a file of the process's own cgroup.
 fn of_own_file<T>(version: Version, name: &str, read_it: impl Fn(&CStr) -> Option<T>) -> Option<T> {
-    let controller = match version {
-        Version::V1 => "memory",
-        Version::V2 => "",
-    };
     let mut text = [0; 4096];
     let membership = read(c"/proc/self/cgroup", &mut text)?;
-    let cgroup = path_of_controller(membership, controller)?.trim_end_matches('/');
-    let mut path = Text::<4096>::new();
-    let _ = write!(path, "{}{cgroup}/{name}", version.top());
-    read_it(path.as_c_str()?)
+    let cgroup = path_of_controller(membership, version.controller())?.trim_end_matches('/');
+    read_it(path_in(version, cgroup, name).as_c_str()?)
+}
+
+/// The path of a cgroup's file.
+fn path_in(version: Version, cgroup: &str, file: &str) -> Text<4096> {
+    let mut path = Text::new();
+    let _ = write!(path, "{}{cgroup}/{file}", version.top());
+    path
 }
 
 /// The beginning of a file, as much as fits.
