@@ -9,15 +9,14 @@ use coldstream_host::process::{descriptors, threads};
 use coldstream_io::sys::file::cache_statistics;
 use coldstream_policy::memory_limits::Version;
 use coldstream_testkit::library::Preload;
-use coldstream_testkit::process::Running;
+use coldstream_testkit::process::{Program, Running};
 use coldstream_testkit::random::Random;
 use coldstream_testkit::status_client::{StatusClient, resident_kib};
-use coldstream_testkit::{directories, files, long, memory_cgroup, residency, skip};
+use coldstream_testkit::{directories, files, long, memory_cgroup, residency, skip, within};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use subject::{name_thread, wait_for};
@@ -347,13 +346,8 @@ fn cold_pages_go_before_the_limit_is_reached_and_no_others() {
     };
     // An SSTable of another process. It is read there, and charged to the same cgroup.
     files::create(&scene.path(OF_ANOTHER), 4, SMALL_BYTES);
-    let line = format!(
-        "echo $$ > {} && exec cat {OF_ANOTHER}",
-        scene.cgroup.processes_file().display()
-    );
-    let mut other = Command::new("/bin/sh");
-    let other = other.arg("-c").arg(line).current_dir(scene.path("."));
-    assert!(other.output().unwrap().status.success());
+    let other = Program::new("/bin/cat").argument(scene.path(OF_ANOTHER));
+    within(&scene.cgroup, &other).run().well();
 
     let process = scene.running.process_id();
     let descriptors_before = descriptors(process);
